@@ -1,0 +1,40 @@
+# Compiler, linker and sanitizer settings that every target of ours shares.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(QUIRE_CCACHE ccache)
+if(QUIRE_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${QUIRE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${QUIRE_CCACHE})
+endif()
+find_program(QUIRE_MOLD mold)
+if(QUIRE_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# One interface target carries the flags, so that dependencies keep their own.
+add_library(quire_flags INTERFACE)
+target_compile_options(quire_flags INTERFACE -Wall -Wextra -Wshadow -Wno-missing-field-initializers
+                                             -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 reports these falsely through inlined std::string and std::variant.
+  target_compile_options(quire_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+endif()
+target_include_directories(quire_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+if(QUIRE_SANITIZE)
+  target_compile_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE}
+                                               -fno-sanitize-recover=all -g1)
+  target_link_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE})
+  target_compile_definitions(quire_flags INTERFACE QUIRE_SANITIZED=1)
+endif()
+if(QUIRE_FUZZ)
+  target_compile_options(quire_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined -g1)
+  target_link_options(quire_flags INTERFACE -fsanitize=address,undefined)
+  target_compile_definitions(quire_flags INTERFACE QUIRE_SANITIZED=1)
+endif()

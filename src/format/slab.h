@@ -1,0 +1,85 @@
+// The slab: a block's bytes as they sit in G1, G2, G3 and on the wire. See also core/kv_layout.h.
+//
+// A slab is this 4 KiB header, then the payload (pages in layer order), then zero padding to 4 KiB.
+// The header says what the payload is, so that a load can refuse anything that is not exactly the block
+// asked for: key, parent, token ids, geometry, codec and one CRC32C per layer. All fields little-endian.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "core/chain.h"
+#include "core/kv_layout.h"
+
+namespace quire {
+
+inline constexpr uint32_t kSlabMagic = 0x42535551;  // "QUSB"
+inline constexpr uint16_t kSlabVersion = 1;
+inline constexpr uint32_t kCodecRaw16 = 1;  // codec id of uncoded 16-bit pages
+inline constexpr size_t kTenantBytesMax = 64;
+
+struct SlabHeader {
+    uint32_t magic = kSlabMagic;
+    uint16_t version = kSlabVersion;
+    uint16_t group = 0;
+    uint32_t header_crc = 0;   // CRC32C of the 4096 bytes with this field zero
+    uint32_t payload_bytes = 0;
+    BlockKey key;
+    BlockKey parent_key;       // key of the parent block in the same group; zero for the first block
+    PrefixHash prefix;
+    PrefixHash parent_prefix;  // the chain root for the first block
+    ModelId model;
+    Hash128 layout_digest;
+    uint32_t codec = kCodecRaw16;
+    uint16_t codec_version = 1;
+    uint16_t layer_count = 0;
+    uint32_t layer_bytes = 0;
+    uint32_t token_count = 0;
+    uint32_t first_position = 0;  // position of the block's first token
+    uint8_t element = 0;
+    uint8_t kv_kind = 0;
+    uint16_t tenant_bytes = 0;
+    std::array<char, kTenantBytesMax> tenant{};  // name (cut to fit), for inspection only
+    std::array<TokenId, kMaxBlockTokens> tokens{};
+    std::array<uint32_t, kMaxGroupLayers> layer_crc{};
+    std::array<std::byte, 1848> reserved{};
+};
+static_assert(sizeof(SlabHeader) == kSlabHeaderBytes);
+
+// What a reader expects of a slab; anything else is Code::corrupt (damaged bytes) or Code::miss
+// (a sound slab of something else).
+struct SlabExpectation {
+    BlockKey key;
+    PrefixHash prefix;
+    PrefixHash parent_prefix;
+    ModelId model;
+    Hash128 layout_digest;
+    uint32_t codec = kCodecRaw16;
+    uint16_t group = 0;
+    TokenSpan tokens;
+};
+
+// Fills layer_crc and header_crc of the slab whose other header fields and payload are complete.
+// REQUIRES: slab.size() == kSlabHeaderBytes + padded payload. Reads the payload once.
+void seal_slab(std::span<std::byte> slab);
+
+// Checks magic, version, header CRC and sizes; then every layer's CRC. The message names the first thing
+// that is wrong with its offset and the expected and actual digest. Does not need to know the model.
+Status verify_slab_header(std::span<const std::byte> slab);
+Status verify_slab(std::span<const std::byte> slab);
+
+// verify_slab_header and a comparison with what was asked for. Does not touch the payload.
+Status match_slab(std::span<const std::byte> slab, const SlabExpectation& expected);
+
+inline const SlabHeader& slab_header(std::span<const std::byte> slab) {
+    return *reinterpret_cast<const SlabHeader*>(slab.data());
+}
+inline SlabHeader& slab_header(std::span<std::byte> slab) {
+    return *reinterpret_cast<SlabHeader*>(slab.data());
+}
+
+}  // namespace quire

@@ -1,0 +1,93 @@
+// TierStore: one interface for every place a slab can rest (G2 host pool, G3 disk, later G3.5 and G4).
+//
+// Batches in, one Result per block out. A put is two-phase: the block is invisible to contains() and
+// get() until all its bytes are stored and checksummed. A get verifies what it read before it says ok;
+// damaged or missing bytes come back as Code::corrupt or Code::miss, never as data. A store never
+// decides what to keep beyond its own size limit: it is told (put, erase), and inside its limit it drops
+// what its policy values least.
+//
+// Threads: every verb may be called from any thread. Completions run on a thread of the store's, once
+// per batch, must not block and must not call back into the store. Buffers must stay valid and unchanged
+// until the completion ran. Destruction waits for work in flight.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/hash128.h"
+#include "core/tier.h"
+#include "format/slab.h"
+
+namespace quire {
+
+struct TierCaps {
+    bool durable = false;    // survives the process
+    bool remote = false;     // another process or host may hold the bytes
+    bool zero_copy = false;  // offers stable pointers to its bytes
+    bool lists = false;      // list() enumerates what it holds
+};
+
+struct TierInfo {
+    Tier tier = Tier::g2;
+    std::string name;  // "host", "disk"
+    TierCaps caps;
+    uint64_t capacity_bytes = 0;
+};
+
+struct TierStats {
+    uint64_t blocks = 0;
+    uint64_t used_bytes = 0;
+    uint64_t capacity_bytes = 0;
+    uint64_t gets = 0, get_hits = 0, get_bytes = 0, get_ns = 0;
+    uint64_t puts = 0, puts_rejected = 0, put_bytes = 0, put_ns = 0;
+    uint64_t evicted_blocks = 0, corrupt_blocks = 0, io_errors = 0;
+    uint64_t pending = 0;
+    bool degraded = false;     // refusing puts (disk full, read-only, device errors)
+    std::string degraded_why;  // for people; empty when healthy
+};
+
+struct TierPut {
+    BlockKey key;
+    std::span<const std::byte> slab;  // sealed (format/slab.h), 4 KiB aligned, multiple of 4 KiB
+    uint32_t value = 1;               // relative worth when space runs out; higher stays longer
+};
+
+struct TierGet {
+    BlockKey key;
+    std::span<std::byte> into;  // 4 KiB aligned, exactly the slab's size
+};
+
+struct TierEntry {
+    BlockKey key;
+    BlockKey parent_key;
+    uint32_t bytes = 0;
+};
+
+using TierDone = std::function<void(std::span<const Status> results)>;
+
+class TierStore {
+ public:
+    virtual ~TierStore() = default;
+
+    virtual TierInfo info() const = 0;
+    // One byte per key: 1 if a get would probably succeed. No I/O, no waiting for I/O.
+    virtual void contains(std::span<const BlockKey> keys, std::span<uint8_t> present) const = 0;
+    // busy for the whole batch when the store's queue bound is reached (done is then not called).
+    virtual Status get(std::vector<TierGet> batch, TierDone done) = 0;
+    // Per block: ok (stored, or already there), rejected, full, io. busy as for get.
+    virtual Status put(std::vector<TierPut> batch, TierDone done) = 0;
+    // Forgets blocks; unknown keys are ignored. A get in flight may still succeed.
+    virtual void erase(std::span<const BlockKey> keys) = 0;
+    // Everything held, in no order; `unsupported` without caps.lists.
+    virtual Result<std::vector<TierEntry>> list() const = 0;
+    virtual TierStats stats() const = 0;
+    // Waits until everything accepted so far is stored (durably, where caps.durable) or failed.
+    virtual Status flush(int64_t timeout_ns) = 0;
+};
+
+}  // namespace quire
