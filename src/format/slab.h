@@ -1,8 +1,9 @@
 // The slab: a block's bytes as they sit in G1, G2, G3 and on the wire. See also core/kv_layout.h.
 //
 // A slab is this 4 KiB header, then the payload (pages in layer order), then zero padding to 4 KiB.
-// The header says what the payload is, so that a load can refuse anything that is not exactly the block
-// asked for: key, parent, token ids, geometry, codec and one CRC32C per layer. All fields little-endian.
+// The header says what the payload is, so that a load can refuse anything that is not exactly the
+// block asked for: key, parent, token ids, geometry, codec and one CRC32C per layer. All fields
+// little-endian.
 #pragma once
 
 #include <array>
@@ -26,10 +27,10 @@ struct SlabHeader {
     uint32_t magic = kSlabMagic;
     uint16_t version = kSlabVersion;
     uint16_t group = 0;
-    uint32_t header_crc = 0;   // CRC32C of the 4096 bytes with this field zero
+    uint32_t header_crc = 0;  // CRC32C of the 4096 bytes with this field zero
     uint32_t payload_bytes = 0;
     BlockKey key;
-    BlockKey parent_key;       // key of the parent block in the same group; zero for the first block
+    BlockKey parent_key;  // key of the parent block in the same group; zero for the first block
     PrefixHash prefix;
     PrefixHash parent_prefix;  // the chain root for the first block
     ModelId model;
@@ -63,16 +64,30 @@ struct SlabExpectation {
     TokenSpan tokens;
 };
 
-// Fills layer_crc and header_crc of the slab whose other header fields and payload are complete.
-// REQUIRES: slab.size() == kSlabHeaderBytes + padded payload. Reads the payload once.
+// All functions below: pure, any thread, and slab.data() must be aligned for SlabHeader (buffers of
+// slabs are 4 KiB aligned anyway).
+
+// Bytes of a slab with this much payload: header, payload, padding.
+constexpr size_t slab_bytes_for(size_t payload_bytes) {
+    return (kSlabHeaderBytes + payload_bytes + kSlabAlign - 1) / kSlabAlign * kSlabAlign;
+}
+
+// Fills layer_crc and header_crc of the slab whose other header fields and payload are complete,
+// and zeroes the padding. Reads the payload once. REQUIRES: sizes in the header are consistent and
+// slab.size() == slab_bytes_for(payload_bytes).
 void seal_slab(std::span<std::byte> slab);
 
-// Checks magic, version, header CRC and sizes; then every layer's CRC. The message names the first thing
-// that is wrong with its offset and the expected and actual digest. Does not need to know the model.
+// Checks magic, header CRC, version and sizes. `slab` is the header alone (kSlabHeaderBytes) or a
+// whole slab, whose size must then be the one that the header says. corrupt: damaged or cut; miss:
+// sound, but of another format version. The message names the first thing that is wrong with its
+// offset and the expected and actual digest. Does not need to know the model.
 Status verify_slab_header(std::span<const std::byte> slab);
+
+// verify_slab_header of a whole slab, then every layer's CRC and the padding. Reads all bytes once.
 Status verify_slab(std::span<const std::byte> slab);
 
-// verify_slab_header and a comparison with what was asked for. Does not touch the payload.
+// verify_slab_header and a comparison with what was asked for: miss when another block's. Does not
+// touch the payload.
 Status match_slab(std::span<const std::byte> slab, const SlabExpectation& expected);
 
 inline const SlabHeader& slab_header(std::span<const std::byte> slab) {
