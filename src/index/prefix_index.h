@@ -1,10 +1,11 @@
 // PrefixIndex: which prefix blocks exist, and where.
 //
-// A path-compressed radix tree over chains of PrefixHash. Every known block has a dense BlockIndex that
-// stays the same until it is forgotten; per block and group the index keeps one 32-bit slot per local
-// tier (a slot number in G1 or G2; for G3 only presence counts), a pin count and the number of children
-// resident in each tier, so that "may this go?" is O(1). A block with no location, no pin and no child is
-// forgotten at once. Memory is bounded by max_blocks, deterministic, no I/O, no clock.
+// A path-compressed radix tree over chains of PrefixHash. Every known block has a dense BlockIndex
+// that stays the same until it is forgotten; per block and group the index keeps one 32-bit slot
+// per local tier (a slot number in G1 or G2; for G3 only presence counts), a pin count and the
+// number of children resident in each tier, so that "may this go?" is O(1). A block with no
+// location, no pin and no child is forgotten at once. Memory is bounded by max_blocks,
+// deterministic, no I/O, no clock.
 //
 // Not thread-safe: owned by the thread that owns the cache.
 #pragma once
@@ -41,22 +42,23 @@ struct IndexOptions {
 };
 
 enum class MatchEnd : uint8_t {
-    whole_chain,    // every block offered can be served
-    never_seen,     // the next block's hash is not known
-    not_resident,   // known, but a group that needs a block no longer has it in any tier asked for
+    whole_chain,   // every block offered can be served
+    never_seen,    // the next block's hash is not known
+    not_resident,  // known, but a group that needs a block no longer has it in any tier asked for
 };
 
 struct Match {
     uint32_t blocks = 0;        // longest prefix that every group can serve
     uint32_t known_blocks = 0;  // longest prefix whose hashes are known
     MatchEnd end = MatchEnd::never_seen;
-    uint32_t group = 0;         // not_resident: the group and block that end the match
-    uint32_t block = 0;
+    uint32_t group = 0;  // not_resident: the first group that lacks the block that ends the match,
+    uint32_t block = 0;  // and that block's place in the chain (always == blocks)
 };
 
 struct IndexStats {
     uint64_t blocks = 0;
-    uint64_t memory_bytes = 0;  // everything the index holds, slack included
+    uint64_t memory_bytes =
+        0;  // everything the index ever touched, slack and page rounding included
     uint64_t pinned_blocks = 0;
 };
 
@@ -65,25 +67,35 @@ class PrefixIndex {
     static Result<std::unique_ptr<PrefixIndex>> create(const IndexOptions& options);
     ~PrefixIndex();
 
-    // Walks the chain; writes the BlockIndex of each known block to `out` and returns how many are known.
-    // REQUIRES: out.size() >= chain.size().
+    // Walks the chain; writes the BlockIndex of each known block to `out` and returns how many are
+    // known. REQUIRES: out.size() >= chain.size().
     uint32_t find(std::span<const PrefixHash> chain, std::span<BlockIndex> out) const;
 
     // The longest usable prefix of `known` (as find() wrote it) counting only locations in `tiers`.
     // `chain_blocks` is the length of the chain that was looked up.
     Match match(std::span<const BlockIndex> known, size_t chain_blocks, TierSet tiers) const;
 
-    // Makes every block of the chain known; writes their indexes to `out` (>= chain.size()). New blocks
-    // belong to `tenant` (a small dense number) and are pinned once each if `pin_new`. full when
-    // max_blocks is reached: blocks before that point stay known, `out` beyond is kNoBlock.
+    // Every usable prefix, not just the longest: ends[i] = 1 if blocks [0, i] can serve every group
+    // (a window group may fail in the middle and serve again later), so that a shorter cut is
+    // chosen only where it works. `ends` may be empty. Returns the longest, as match() does.
+    uint32_t servable(std::span<const BlockIndex> known, TierSet tiers,
+                      std::span<uint8_t> ends) const;
+
+    // Makes every block of the chain known; writes their indexes to `out` (>= chain.size()). New
+    // blocks belong to `tenant` (a small dense number) and are pinned once each if `pin_new`. full
+    // when max_blocks is reached: blocks before that point stay known, `out` beyond is kNoBlock. A
+    // new block without a pin stays until a clear_location() or unpin() leaves it, or its last
+    // child, with nothing.
     Status insert(std::span<const PrefixHash> chain, uint16_t tenant, bool pin_new,
                   std::span<BlockIndex> out);
 
-    // Locations. Setting the first location of a block makes it count as a resident child of its parent
-    // in that tier and group. Clearing may forget the block (and then its childless ancestors).
+    // Locations. Setting the first location of a block makes it count as a resident child of its
+    // parent in that tier and group. Clearing may forget the block (and then its childless
+    // ancestors).
     void set_location(BlockIndex block, uint32_t group, Tier tier, uint32_t slot);
     void clear_location(BlockIndex block, uint32_t group, Tier tier);
-    uint32_t slot(BlockIndex block, uint32_t group, Tier tier) const;  // kNoSlot if not there
+    // kNoSlot if not there; 0 if there in a tier below G2, whose slots are not kept.
+    uint32_t slot(BlockIndex block, uint32_t group, Tier tier) const;
     TierSet tiers(BlockIndex block, uint32_t group) const;
     uint32_t resident_children(BlockIndex block, uint32_t group, Tier tier) const;
 

@@ -24,8 +24,9 @@ struct CostModel {
 
 // One block position of a prompt's prefix (all groups together), in order from position 0.
 struct PrefixBlock {
-    bool loadable = false;       // every group that needs it has it somewhere
-    Tier slowest = Tier::g1;     // the slowest tier that must be read for it (g1: nothing to load)
+    bool loadable = false;  // every group that needs it has it somewhere
+    bool can_end = true;    // a prefix that ends with it serves every group (PrefixIndex::servable)
+    Tier slowest = Tier::g1;  // the slowest tier that must be read for it (g1: nothing to load)
     uint64_t bytes[kTierCount] = {};  // bytes to load, by tier
 };
 
@@ -36,12 +37,15 @@ struct PrefixPlan {
     double saved_ns = 0;          // predicted compute time saved
 };
 
-// Chooses the cut that minimises predicted load + recompute time of `prompt_tokens` tokens. Ties go to
-// the longer prefix. At least one token is always left to compute.
+// Chooses the cut that minimises predicted load + recompute time of `prompt_tokens` tokens. Ties go
+// to the longer prefix. At least one token is always left to compute. Loads cost their bytes and,
+// for every `parallel_loads` blocks read from a tier, that tier's latency; tiers add up; G1 costs
+// nothing.
 PrefixPlan plan_prefix(std::span<const PrefixBlock> blocks, uint32_t block_tokens,
                        uint32_t prompt_tokens, const CostModel& cost);
 
-// Admission to a tier: is a block worth writing there? Deterministic sketches inside; not thread-safe.
+// Admission to a tier: is a block worth writing there? Deterministic sketches inside; not
+// thread-safe.
 class AdmissionPolicy {
  public:
     virtual ~AdmissionPolicy() = default;
