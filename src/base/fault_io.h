@@ -76,6 +76,7 @@ class FaultIo final : public IoEngine {
     std::optional<Fault> fault_for(const IoRequest& request);
 
     std::unique_ptr<IoEngine> inner_;
+    std::mutex submitting_;
     mutable std::mutex mutex_;
     std::vector<Active> faults_;
     std::deque<Held> held_;
