@@ -1,6 +1,7 @@
 // The I/O engine on io_uring: one ring, submitted to by callers, reaped by one thread.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <mutex>
@@ -117,6 +118,7 @@ class UringIo final : public IoEngine {
         io_uring_sqe* sqe = next_sqe();
         prepare(sqe, slots_.transfer(slot));
         sqe->user_data = slot;
+        handed_over_.fetch_add(1, std::memory_order_release);
     }
 
     // What the kernel does not take now (out of memory) the reaper offers again.
@@ -147,6 +149,7 @@ class UringIo final : public IoEngine {
     }
 
     void took(uint32_t slot, int outcome) {
+        (void)handed_over_.load(std::memory_order_acquire);
         if (const auto result = slots_.transfer(slot).advance(outcome)) {
             slots_.complete(slot, *result);
             return;
@@ -160,6 +163,8 @@ class UringIo final : public IoEngine {
     io_uring ring_{};
     bool open_ = false;
     std::mutex submitting_;  // guards the submission side of ring_; the other side is the reaper's
+    // Orders push() before took() as the ring does, but where thread checkers can see it.
+    std::atomic<uint64_t> handed_over_{0};
     std::thread reaper_;
 };
 
