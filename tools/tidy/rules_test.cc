@@ -155,6 +155,7 @@ TEST(Calls, LeavesLookAlikesAlone) {
                 IsEmpty());
     EXPECT_THAT(calls("    snprintf(a, b, c);\n    renew(x);\n    loop.exit();\n"), IsEmpty());
     EXPECT_THAT(calls("    new (storage) Thing();\n"), IsEmpty());
+    EXPECT_THAT(calls("    return std::unique_ptr<Thing>(new Thing(1));\n"), IsEmpty());
     EXPECT_THAT(calls("    std::thread::id owner;\n"), IsEmpty());
     EXPECT_THAT(calls("    int thread = 0;\n    run(thread);\n"), IsEmpty());
     EXPECT_THAT(calls("    Status system(int x);\n"), IsEmpty());
