@@ -1,5 +1,5 @@
-# The front door: every target sets up what it needs, may be run again at any time, and says in one line
-# what to do when something is missing. `make help` lists the targets.
+# The front door: every target sets up what it needs, may be run again at any time, and says in one
+# line what to do when something is missing. `make help` lists the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -12,7 +12,7 @@ ARGS ?=
 help: ## this text
 	@echo "Quire: a KV cache that outlives the process, and an OpenAI-compatible server that shows it."
 	@echo
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 	@echo
 	@echo "Start with: make demo     (first time: about 10 minutes on 2 cores, most of it compiling)"
 	@echo "Then:       $(BUILD)/quire serve \"\$$(tools/models fetch $(MODEL))\""

@@ -17,7 +17,9 @@ function(quire_layer)
   endif()
 endfunction()
 
-# quire_test(NAME <program> SOURCES ... LIBS ... [TIMEOUT seconds] [LABELS ...]): a GoogleTest program.
+# quire_test(NAME <program> SOURCES ... LIBS ... [TIMEOUT seconds] [LABELS ...])
+#
+# A GoogleTest program, registered with ctest under its own name.
 function(quire_test)
   cmake_parse_arguments(T "" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT T_TIMEOUT)

@@ -6,12 +6,13 @@ if(NOT QUIRE_LLAMA_PREFIX)
                   OUTPUT_VARIABLE QUIRE_LLAMA_PREFIX OUTPUT_STRIP_TRAILING_WHITESPACE
                   RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
-    message(FATAL_ERROR "quire: tools/deps could not build ggml and libllama; see its output above, "
-                        "or point -DQUIRE_LLAMA_DIR at an installed prefix")
+    message(FATAL_ERROR "quire: tools/deps could not build ggml and libllama; see its output "
+                        "above, or point -DQUIRE_LLAMA_DIR at an installed prefix")
   endif()
 endif()
 if(NOT EXISTS ${QUIRE_LLAMA_PREFIX}/lib/libllama.a)
-  message(FATAL_ERROR "quire: ${QUIRE_LLAMA_PREFIX}/lib/libllama.a is missing; run tools/deps llama")
+  message(FATAL_ERROR "quire: ${QUIRE_LLAMA_PREFIX}/lib/libllama.a is missing; "
+                      "run tools/deps llama")
 endif()
 message(STATUS "quire: ggml and libllama from ${QUIRE_LLAMA_PREFIX}")
 

@@ -75,8 +75,8 @@ SANITIZER_OPTIONS = {
 
 def known_tests(preset):
     """Names of the tests that ctest knows in build/<preset>."""
-    listing = subprocess.run(["ctest", "--test-dir", ROOT / "build" / preset, "--show-only=json-v1"],
-                             capture_output=True, text=True)
+    command = ["ctest", "--test-dir", ROOT / "build" / preset, "--show-only=json-v1"]
+    listing = subprocess.run(command, capture_output=True, text=True)
     return [test["name"] for test in json.loads(listing.stdout or "{}").get("tests", [])]
 
 
