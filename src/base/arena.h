@@ -1,0 +1,39 @@
+// Arena: one region of memory straight from the kernel, page-aligned, on huge pages where they are to be
+// had, given back whole. Move-only value; the bytes never move. Any thread may touch the bytes.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/result.h"
+
+namespace quire {
+
+struct ArenaOptions {
+    size_t bytes = 0;
+    bool huge_pages = true;  // ask for them; ordinary pages are used where refused
+    bool prefault = false;   // touch every page now, so that no later access faults
+};
+
+class Arena {
+ public:
+    // full when the machine refuses the size (named in the message); invalid for zero bytes.
+    static Result<Arena> create(const ArenaOptions& options);
+
+    Arena() = default;
+    ~Arena();
+    Arena(Arena&& other) noexcept;
+    Arena& operator=(Arena&& other) noexcept;
+
+    std::byte* data() const { return data_; }
+    size_t size() const { return bytes_; }
+    std::span<std::byte> bytes() const { return {data_, bytes_}; }
+
+ private:
+    Arena(std::byte* data, size_t bytes) : data_(data), bytes_(bytes) {}
+
+    std::byte* data_ = nullptr;
+    size_t bytes_ = 0;
+};
+
+}  // namespace quire
