@@ -1,14 +1,16 @@
 // Paged attention over slabs: what an engine passes to a kernel, and the table of kernels.
 //
-// POD parameters only: pointers, strides, counts, a slice of threads. No allocation, no framework, no
-// global state. Queries, scores, sums and outputs are float32; pages are 16 bit (core/kv_layout.h).
+// POD parameters only: pointers, strides, counts, a slice of threads. No allocation, no framework,
+// no global state. Queries, scores, sums and outputs are float32; pages are 16 bit
+// (core/kv_layout.h).
 //
-// Determinism: an output row depends only on its query, its position and the bytes of the pages it sees.
-// Never on which other rows are in the batch, on the number of threads, on where a chunk starts, or on
-// whether the row ran in a prefill or a decode: keys are taken in tiles of 64 and partitions of
-// kPartitionTokens aligned to position 0, each partition is reduced from nothing with one fixed order of
-// operations, and partitions are merged in ascending order. All ISAs use the same order, so they agree
-// bit for bit (fused multiply-add everywhere); ref/ is the scalar oracle of that order.
+// Determinism: an output row depends only on its query, its position and the bytes of the pages it
+// sees. Never on which other rows are in the batch, on the number of threads, on where a chunk
+// starts, or on whether the row ran in a prefill or a decode: keys are taken in tiles of 64 and
+// partitions of kPartitionTokens aligned to position 0, each partition is reduced from nothing with
+// one fixed order of operations (ref/attention.cc is that order, readable), and partitions are
+// merged in ascending order. All ISAs use the same order and fused multiply-adds, so they agree bit
+// for bit on finite input. Slots that a row does not see may hold anything, NaN included.
 #pragma once
 
 #include <atomic>
@@ -21,29 +23,30 @@
 namespace quire::kernels {
 
 inline constexpr int32_t kKeyTileTokens = 64;
-inline constexpr int32_t kPartitionTokens = 1024;
+inline constexpr int32_t kPartitionTokens = 512;
 
 enum class Isa : uint8_t { ref, avx2, avx512 };
 
 // One layer's geometry; constant over a model's layers of one group but for layer_offset.
 struct AttnShape {
-    int32_t n_heads = 0;      // query heads; a multiple of n_kv_heads
+    int32_t n_heads = 0;  // query heads; a multiple of n_kv_heads
     int32_t n_kv_heads = 0;
-    int32_t head_dim = 0;     // multiple of 16, <= 256
+    int32_t head_dim = 0;       // multiple of 16, <= 256
     int32_t block_tokens = 16;  // multiple of 16
     Element element = Element::f16;
-    int32_t window = 0;       // > 0: a query at p sees keys in (p - window, p]
-    float scale = 1.0f;       // multiplies q.k
-    float softcap = 0.0f;     // > 0: score = softcap * tanh(score / softcap)
+    int32_t window = 0;        // > 0: a query at p sees keys in (p - window, p]
+    float scale = 1.0f;        // multiplies q.k
+    float softcap = 0.0f;      // > 0: score = softcap * tanh(score / softcap)
     int64_t layer_offset = 0;  // bytes from a slab's start to this layer's first page
-    int64_t page_bytes = 0;   // one KV head: K [head_dim][block_tokens], then V [block_tokens][head_dim]
+    int64_t page_bytes =
+        0;  // one KV head: K [head_dim][block_tokens], then V [block_tokens][head_dim]
 };
 
-// Some consecutive query rows of one sequence. Row r stands at position first_pos + r and sees keys at
-// positions <= its own (its own K and V are already stored).
+// Some consecutive query rows of one sequence. Row r stands at position first_pos + r and sees keys
+// at positions <= its own (its own K and V are already stored).
 struct AttnSequence {
-    const std::byte* const* slabs = nullptr;  // [ceil(end / block_tokens)]; entries wholly below every
-                                              // row's window may be null
+    const std::byte* const* slabs = nullptr;  // [ceil(end / block_tokens)]; entries wholly below
+                                              // every row's window may be null
     int32_t first_pos = 0;
     int32_t n_rows = 0;
     const float* q = nullptr;  // [n_rows][n_heads][head_dim], row stride q_row_stride floats
@@ -56,7 +59,8 @@ struct AttnSequence {
 struct AttnBatch {
     AttnShape shape;
     std::span<const AttnSequence> sequences;
-    std::span<std::byte> workspace;  // >= attn_workspace_bytes(), 64-byte aligned, shared by the threads
+    std::span<std::byte>
+        workspace;  // >= attn_workspace_bytes(), 64-byte aligned, shared by the threads
     std::atomic<int32_t>* cursor = nullptr;  // work counter; zero before the first thread enters
 };
 
@@ -81,9 +85,10 @@ struct AttentionOps {
     // Bytes of workspace for a batch; n_threads is what run() will be called with.
     size_t (*workspace_bytes)(const AttnShape& shape, std::span<const AttnSequence> sequences,
                               int n_threads);
-    // Called once by each of n_threads threads with its own index, in any order, at the same time or
-    // one after the other. Returns when no work is left to take; the batch is complete when all calls
-    // have returned (the last finisher of a split row merges its partitions).
+    // Called once by each of n_threads threads with its own index, in any order, at the same time
+    // or one after the other. Returns when no work is left to take; the batch is complete when all
+    // calls have returned (the last thread to run out of work merges the partitions of split rows).
+    // The workspace needs no initialisation, only the cursor does.
     void (*run)(const AttnBatch& batch, int thread, int n_threads);
     // Rounds to nearest even; a NaN stays a NaN. Rows are split over threads by KV head and block.
     void (*store)(const AttnShape& shape, std::span<const StoreSequence> sequences, int thread,

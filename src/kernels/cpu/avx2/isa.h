@@ -1,0 +1,91 @@
+// The AVX2 vocabulary (with FMA and F16C): what cpu/generic is written in, eight lanes at a time.
+#pragma once
+
+#include <cstdint>
+
+#include <immintrin.h>
+
+namespace quire::kernels {
+
+struct Avx2 {
+    using f32 = __m256;
+    static constexpr int kLanes = 8;
+    // Most accumulators a micro-kernel of `rows` rows may hold per row, in groups of 16 keys or
+    // dims: sixteen registers allow 3 rows x 4 vectors or 6 rows x 2.
+    static constexpr int groups_per_pass(int rows) { return rows <= 3 ? 2 : 1; }
+
+    static f32 zero() { return _mm256_setzero_ps(); }
+    static f32 set1(float x) { return _mm256_set1_ps(x); }
+    static f32 load(const float* p) { return _mm256_loadu_ps(p); }
+    static void store(float* p, f32 x) { _mm256_storeu_ps(p, x); }
+    static f32 add(f32 a, f32 b) { return _mm256_add_ps(a, b); }
+    static f32 sub(f32 a, f32 b) { return _mm256_sub_ps(a, b); }
+    static f32 mul(f32 a, f32 b) { return _mm256_mul_ps(a, b); }
+    static f32 div(f32 a, f32 b) { return _mm256_div_ps(a, b); }
+    static f32 max(f32 a, f32 b) { return _mm256_max_ps(a, b); }
+    static f32 fma(f32 a, f32 b, f32 c) { return _mm256_fmadd_ps(a, b, c); }  // a * b + c
+    static f32 abs(f32 x) { return _mm256_andnot_ps(set1(-0.0f), x); }
+    static f32 copysign(f32 magnitude, f32 sign) {
+        const f32 bit = set1(-0.0f);
+        return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(bit, sign));
+    }
+    static f32 round(f32 x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT); }
+
+    // p * 2^n, or 0 where x < floor. p is in [1/2, 2) and n integral, so the product is exact.
+    static f32 scale_by_exponent(f32 p, f32 n, f32 x, float floor) {
+        const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
+        const __m256 scaled =
+            _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
+        return _mm256_and_ps(scaled, _mm256_cmp_ps(x, set1(floor), _CMP_NLT_UQ));
+    }
+    // Lanes are numbered from first_lane; those outside [begin, end) become -inf.
+    static f32 keep_range(f32 x, int first_lane, int begin, int end) {
+        const __m256i lane = _mm256_add_epi32(_mm256_set1_epi32(first_lane),
+                                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+        const __m256i below = _mm256_cmpgt_epi32(_mm256_set1_epi32(begin), lane);
+        const __m256i keep =
+            _mm256_andnot_si256(below, _mm256_cmpgt_epi32(_mm256_set1_epi32(end), lane));
+        return _mm256_blendv_ps(set1(-__builtin_inff()), x, _mm256_castsi256_ps(keep));
+    }
+    static float max_of_lanes(f32 x) {
+        __m128 m = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+        m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+        return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+    }
+    static bool any_nan(f32 x) {
+        return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0;
+    }
+
+    static f32 load_f16(const uint16_t* p) {
+        return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    }
+    static f32 load_bf16(const uint16_t* p) {
+        const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    }
+    static void store_f16(uint16_t* p, f32 x) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                         _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    }
+    static void store_bf16(uint16_t* p, f32 x) {
+        const __m256i bits = _mm256_castps_si256(x);
+        const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+        const __m256i even =
+            _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+        const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+        const __m256 nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+        const __m256i rounded =
+            _mm256_srli_epi32(_mm256_castps_si256(_mm256_blendv_ps(
+                                  _mm256_castsi256_ps(even), _mm256_castsi256_ps(quiet), nan)),
+                              16);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                         _mm_packus_epi32(_mm256_castsi256_si128(rounded),
+                                          _mm256_extracti128_si256(rounded, 1)));
+    }
+    static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+    static void prefetch_l2(const void* p) {
+        _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
+    }
+};
+
+}  // namespace quire::kernels

@@ -1,0 +1,79 @@
+// The AVX-512 vocabulary (F, BW, VL, DQ): what cpu/generic is written in, sixteen lanes at a time.
+#pragma once
+
+#include <cstdint>
+
+#include <immintrin.h>
+
+namespace quire::kernels {
+
+struct Avx512 {
+    using f32 = __m512;
+    static constexpr int kLanes = 16;
+    // Most accumulators a micro-kernel of `rows` rows may hold per row, in groups of 16 keys or
+    // dims.
+    static constexpr int groups_per_pass(int) { return 4; }
+
+    static f32 zero() { return _mm512_setzero_ps(); }
+    static f32 set1(float x) { return _mm512_set1_ps(x); }
+    static f32 load(const float* p) { return _mm512_loadu_ps(p); }
+    static void store(float* p, f32 x) { _mm512_storeu_ps(p, x); }
+    static f32 add(f32 a, f32 b) { return _mm512_add_ps(a, b); }
+    static f32 sub(f32 a, f32 b) { return _mm512_sub_ps(a, b); }
+    static f32 mul(f32 a, f32 b) { return _mm512_mul_ps(a, b); }
+    static f32 div(f32 a, f32 b) { return _mm512_div_ps(a, b); }
+    static f32 max(f32 a, f32 b) { return _mm512_max_ps(a, b); }
+    static f32 fma(f32 a, f32 b, f32 c) { return _mm512_fmadd_ps(a, b, c); }  // a * b + c
+    static f32 abs(f32 x) { return _mm512_abs_ps(x); }
+    static f32 copysign(f32 magnitude, f32 sign) {
+        const f32 bit = set1(-0.0f);
+        return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
+    }
+    static f32 round(f32 x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT); }
+
+    // p * 2^n, or 0 where x < floor. p is in [1/2, 2) and n integral, so the product is exact.
+    static f32 scale_by_exponent(f32 p, f32 n, f32 x, float floor) {
+        const __mmask16 keep = _mm512_cmp_ps_mask(x, set1(floor), _CMP_NLT_UQ);
+        return _mm512_maskz_scalef_ps(keep, p, n);
+    }
+    // Lanes are numbered from first_lane; those outside [begin, end) become -inf.
+    static f32 keep_range(f32 x, int first_lane, int begin, int end) {
+        const __m512i lane = _mm512_add_epi32(
+            _mm512_set1_epi32(first_lane),
+            _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+        const __mmask16 keep = _mm512_cmpge_epi32_mask(lane, _mm512_set1_epi32(begin)) &
+                               _mm512_cmplt_epi32_mask(lane, _mm512_set1_epi32(end));
+        return _mm512_mask_blend_ps(keep, set1(-__builtin_inff()), x);
+    }
+    static float max_of_lanes(f32 x) { return _mm512_reduce_max_ps(x); }
+    static bool any_nan(f32 x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) != 0; }
+
+    static f32 load_f16(const uint16_t* p) {
+        return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    }
+    static f32 load_bf16(const uint16_t* p) {
+        const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+    }
+    static void store_f16(uint16_t* p, f32 x) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                            _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    }
+    static void store_bf16(uint16_t* p, f32 x) {
+        const __m512i bits = _mm512_castps_si512(x);
+        const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+        const __m512i even =
+            _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+        const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+        const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+        const __m512i rounded = _mm512_mask_blend_epi32(nan, even, quiet);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                            _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+    }
+    static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+    static void prefetch_l2(const void* p) {
+        _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
+    }
+};
+
+}  // namespace quire::kernels

@@ -1,0 +1,266 @@
+// One work item: some rows of one KV head over a run of partitions, flash style.
+//
+// For each tile of 64 keys: scores of all rows, running softmax, weighted sum of V. A few rows of
+// one position read the pages directly; more rows share one float32 copy of the tile in scratch.
+#pragma once
+
+#include "kernels/cpu/generic/micro.h"
+#include "kernels/cpu/generic/softmax.h"
+
+namespace quire::kernels::generic {
+
+template <class V, class Reader>
+class ItemRunner {
+ public:
+    using f32 = typename V::f32;
+    using Group = typename Reader::Group;
+
+    explicit ItemRunner(const AttnItem& item)
+        : item_(item),
+          shape_(*item.shape),
+          scratch_(item.scratch),
+          reader_(shape_),
+          group_(shape_.n_heads / shape_.n_kv_heads),
+          rows_(item.n_positions * group_),
+          first_position_(item.sequence->first_pos + item.row_begin),
+          cap_(shape_.softcap > 0.0f ? shape_.softcap * kLog2e : 0.0f),
+          keys_(visible_keys(shape_, first_position_, item.n_positions)),
+          direct_(item.n_positions == 1 && rows_ <= kRowBlock) {}
+
+    void attend() {
+        if (rows_ == 0) return;
+        pack_queries();
+        clear_total();
+        for (int p = item_.partition_begin; p < item_.partition_end; ++p) {
+            reduce_partition(p * kPartitionTokens);
+            if (item_.partials == nullptr)
+                add_partition_to_total();
+            else
+                leave_partial(p);
+        }
+        if (item_.partials == nullptr) write_output();
+    }
+
+    void merge() {
+        clear_total();
+        const int64_t d = shape_.head_dim;
+        for (int p = item_.partition_begin; p < item_.partition_end; ++p) {
+            const Partial part = partial(p);
+            for (int r = 0; r < rows_; ++r)
+                merge_row<V>(part.max[r], part.sum[r], part.out + r * d, scratch_.total_max + r,
+                             scratch_.total_sum + r, scratch_.total_out + r * d, shape_.head_dim);
+        }
+        write_output();
+    }
+
+ private:
+    struct Partial {
+        float* out;
+        float* max;
+        float* sum;
+    };
+
+    Partial partial(int partition) const {
+        const int64_t d = shape_.head_dim;
+        float* at = item_.partials +
+                    (partition - item_.partition_begin) * partial_floats(shape_, item_.n_positions);
+        return {at, at + rows_ * d, at + rows_ * d + rows_};
+    }
+
+    int position(int row) const { return first_position_ + row / group_; }
+    int block_rows(int first_row) const {
+        return rows_ - first_row < kRowBlock ? rows_ - first_row : kRowBlock;
+    }
+    // The query or output vector of a row.
+    int64_t vector_offset(int row, int64_t row_stride) const {
+        return (item_.row_begin + row / group_) * row_stride +
+               int64_t{item_.kv_head * group_ + row % group_} * shape_.head_dim;
+    }
+
+    // Scaled queries, each block of rows transposed so that a dimension's factors lie side by side.
+    void pack_queries() {
+        const AttnSequence& s = *item_.sequence;
+        const float scale = cap_ > 0.0f ? shape_.scale / shape_.softcap : shape_.scale * kLog2e;
+        for (int first = 0; first < rows_; first += kRowBlock) {
+            const int n = block_rows(first);
+            float* packed = scratch_.q + int64_t{first} * shape_.head_dim;
+            for (int r = 0; r < n; ++r) {
+                const float* q = s.q + vector_offset(first + r, s.q_row_stride);
+                for (int d = 0; d < shape_.head_dim; ++d) packed[d * n + r] = q[d] * scale;
+            }
+        }
+    }
+
+    void clear_total() {
+        for (int r = 0; r < rows_; ++r) {
+            scratch_.total_max[r] = kMinusInf;
+            scratch_.total_sum[r] = 0.0f;
+        }
+        for (int64_t i = 0; i < int64_t{rows_} * shape_.head_dim; ++i) scratch_.total_out[i] = 0.0f;
+    }
+
+    void clear_partition() {
+        for (int r = 0; r < rows_; ++r) scratch_.max[r] = kMinusInf;
+        for (int i = 0; i < rows_ * kLaneSums; ++i) scratch_.sum[i] = 0.0f;
+        for (int64_t i = 0; i < int64_t{rows_} * shape_.head_dim; ++i) scratch_.out[i] = 0.0f;
+    }
+
+    void reduce_partition(int begin) {
+        clear_partition();
+        const int end = begin + kPartitionTokens < keys_.end ? begin + kPartitionTokens : keys_.end;
+        int tile = keys_.begin > begin ? keys_.begin / kKeyTileTokens * kKeyTileTokens : begin;
+        for (; tile < end; tile += kKeyTileTokens) {
+            PageTile<V, Reader> pages = find_tile(tile);
+            if (direct_)
+                attend_tile(tile, pages, false);
+            else
+                attend_converted(tile, pages);
+        }
+    }
+
+    // Groups that no row sees (their slab may be absent) borrow a visible group's pages: their
+    // scores are masked and their V is never read.
+    void find_groups(int tile, Group* groups) const {
+        const int seen_begin = keys_.begin > tile ? keys_.begin : tile;
+        for (int g = 0; g < kTileGroups; ++g) {
+            int key = tile + g * kGroupKeys;
+            if (key + kGroupKeys <= keys_.begin || key >= keys_.end)
+                key = seen_begin / kGroupKeys * kGroupKeys;
+            const std::byte* slab = item_.sequence->slabs[key / shape_.block_tokens];
+            groups[g] =
+                reader_.group(slab + shape_.layer_offset + item_.kv_head * shape_.page_bytes,
+                              key % shape_.block_tokens);
+        }
+    }
+
+    PageTile<V, Reader> find_tile(int tile) const {
+        PageTile<V, Reader> pages{reader_, {}, {}};
+        find_groups(tile, pages.groups);
+        const int next = tile + kKeyTileTokens;
+        find_groups(next < keys_.end ? next : tile, pages.next);
+        return pages;
+    }
+
+    TileRange row_range(int row, int tile) const {
+        const int p = position(row);
+        return {shape_.window > 0 ? p - shape_.window + 1 - tile : 0, p + 1 - tile};
+    }
+
+    // Copies what the item sees of a tile. A V that is not finite must meet only rows that see its
+    // key: then rows are taken one at a time, each over its own keys.
+    void attend_converted(int tile, const PageTile<V, Reader>& pages) {
+        const int begin = keys_.begin > tile ? keys_.begin - tile : 0;
+        const int end = keys_.end - tile < kKeyTileTokens ? keys_.end - tile : kKeyTileTokens;
+        for (int d = 0; d < shape_.head_dim; ++d)
+            for (int i = 0; i < kKeyTileTokens; i += V::kLanes)
+                V::store(scratch_.k_tile + d * kKeyTileTokens + i,
+                         pages.k(i / kGroupKeys, d, i % kGroupKeys));
+        f32 poison = V::zero();
+        for (int key = begin; key < end; ++key) {
+            for (int d = 0; d < shape_.head_dim; d += V::kLanes) {
+                const f32 v = pages.v(key, d);
+                poison = V::fma(v, V::zero(), poison);
+                V::store(scratch_.v_tile + int64_t{key} * shape_.head_dim + d, v);
+            }
+        }
+        const FloatTile<V> copy{scratch_.k_tile, scratch_.v_tile, shape_.head_dim};
+        attend_tile(tile, copy, V::any_nan(poison));
+    }
+
+    template <class Tile>
+    void attend_tile(int tile, const Tile& source, bool one_by_one) {
+        for (int first = 0; first < rows_; first += kRowBlock) {
+            const int n = block_rows(first);
+            const TileRange low = row_range(first, tile), high = row_range(first + n - 1, tile);
+            if (high.end <= 0 || low.begin >= kKeyTileTokens) continue;
+            switch (n) {
+                case 1:
+                    attend_block<1>(tile, first, source, one_by_one);
+                    break;
+                case 2:
+                    attend_block<2>(tile, first, source, one_by_one);
+                    break;
+                case 3:
+                    attend_block<3>(tile, first, source, one_by_one);
+                    break;
+                case 4:
+                    attend_block<4>(tile, first, source, one_by_one);
+                    break;
+                case 5:
+                    attend_block<5>(tile, first, source, one_by_one);
+                    break;
+                default:
+                    attend_block<6>(tile, first, source, one_by_one);
+                    break;
+            }
+        }
+    }
+
+    static TileRange clamp(TileRange r) {
+        return {r.begin > 0 ? r.begin : 0, r.end < kKeyTileTokens ? r.end : kKeyTileTokens};
+    }
+
+    template <int R, class Tile>
+    void attend_block(int tile, int first, const Tile& source, bool one_by_one) {
+        const int64_t d = shape_.head_dim;
+        score_rows<V, R>(scratch_.q + first * d, source, shape_.head_dim, scratch_.p);
+        f32 correction[R];
+        for (int r = 0; r < R; ++r)
+            correction[r] =
+                softmax_row<V>(scratch_.p + r * kKeyTileTokens, row_range(first + r, tile), cap_,
+                               scratch_.max + first + r, scratch_.sum + (first + r) * kLaneSums);
+        float* out = scratch_.out + first * d;
+        if (one_by_one) {
+            for (int r = 0; r < R; ++r) {
+                const TileRange keys = clamp(row_range(first + r, tile));
+                weigh_rows<V, 1>(scratch_.p + r * kKeyTileTokens, source, keys.begin, keys.end,
+                                 correction + r, out + r * d, shape_.head_dim);
+            }
+            return;
+        }
+        const TileRange keys =
+            clamp({row_range(first, tile).begin, row_range(first + R - 1, tile).end});
+        weigh_rows<V, R>(scratch_.p, source, keys.begin, keys.end, correction, out,
+                         shape_.head_dim);
+    }
+
+    void add_partition_to_total() {
+        const int64_t d = shape_.head_dim;
+        for (int r = 0; r < rows_; ++r)
+            merge_row<V>(scratch_.max[r], sum_of_sixteen<V>(scratch_.sum + r * kLaneSums),
+                         scratch_.out + r * d, scratch_.total_max + r, scratch_.total_sum + r,
+                         scratch_.total_out + r * d, shape_.head_dim);
+    }
+
+    void leave_partial(int partition) {
+        const Partial part = partial(partition);
+        const int64_t n = int64_t{rows_} * shape_.head_dim;
+        for (int64_t i = 0; i < n; i += V::kLanes)
+            V::store(part.out + i, V::load(scratch_.out + i));
+        for (int r = 0; r < rows_; ++r) {
+            part.max[r] = scratch_.max[r];
+            part.sum[r] = sum_of_sixteen<V>(scratch_.sum + r * kLaneSums);
+        }
+    }
+
+    void write_output() {
+        const AttnSequence& s = *item_.sequence;
+        const int64_t d = shape_.head_dim;
+        for (int r = 0; r < rows_; ++r)
+            finish_row<V>(scratch_.total_sum[r], scratch_.total_out + r * d,
+                          s.out + vector_offset(r, s.out_row_stride), shape_.head_dim);
+    }
+
+    const AttnItem& item_;
+    const AttnShape& shape_;
+    const AttnScratch& scratch_;
+    const Reader reader_;
+    const int group_;  // query heads per KV head
+    const int rows_;
+    const int first_position_;
+    const float cap_;      // softcap * log2(e), or 0
+    const KeyRange keys_;  // seen by any row
+    const bool direct_;
+};
+
+}  // namespace quire::kernels::generic
