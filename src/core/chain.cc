@@ -69,6 +69,11 @@ BlockKey block_key(const Hash128& scope, const PrefixHash& prefix) {
     return {Hash128{d.hi, d.lo}};
 }
 
+BlockChain::BlockChain(PrefixHash root, uint32_t block_tokens)
+    : root_(root), block_tokens_(block_tokens) {
+    QUIRE_CHECK(block_tokens >= 1 && block_tokens <= kMaxBlockTokens, "block_tokens out of range");
+}
+
 void BlockChain::append(TokenSpan tokens) {
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     while ((blocks_.size() + 1) * block_tokens_ <= tokens_.size()) {

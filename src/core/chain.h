@@ -2,8 +2,10 @@
 //
 // Block i covers tokens [i*B, (i+1)*B). Its PrefixHash is the first 128 bits of
 //   SHA-256(parent PrefixHash || token ids, 4 bytes little-endian each),
-// where the parent of block 0 is root(model, tenant, salt), so that two tenants or two salts never share
-// a hash. Pure, the same bytes on every machine, incremental as tokens arrive. Not thread-safe.
+// the parent as its two words hi and lo, 8 bytes little-endian each,
+// where the parent of block 0 is root(model, tenant, salt), so that two tenants or two salts never
+// share a hash. Pure, the same bytes on every machine, incremental as tokens arrive. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +35,8 @@ BlockKey block_key(const Hash128& scope, const PrefixHash& prefix);
 
 class BlockChain {
  public:
-    BlockChain(PrefixHash root, uint32_t block_tokens) : root_(root), block_tokens_(block_tokens) {}
+    // REQUIRES: 1 <= block_tokens <= kMaxBlockTokens.
+    BlockChain(PrefixHash root, uint32_t block_tokens);
 
     // Appends tokens and hashes each block that becomes full.
     void append(TokenSpan tokens);

@@ -1,12 +1,13 @@
 // KvLayout: where every number of a block lies.
 //
-// A model's layers fall into groups that share a block table: full attention, sliding window (others
-// are reserved). A *page* is one block of one layer and one KV head: K then V, both 16 bit here:
+// A model's layers fall into groups that share a block table: full attention, sliding window
+// (others are reserved). A *page* is one block of one layer and one KV head: K then V, both 16 bit
+// here:
 //   K  [head_dim][block_tokens]   dim-major, so that scores need no horizontal sums
 //   V  [block_tokens][head_dim]   token-major
-// A *slab* is one block of one group: a 4 KiB header (format/slab.h), then for each layer of the group
-// in order, for each KV head in order, one page; padded to 4 KiB. The same bytes sit in G1, G2 and G3.
-// Values only; everything is derived from the fields and checked once by validate().
+// A *slab* is one block of one group: a 4 KiB header (format/slab.h), then for each layer of the
+// group in order, for each KV head in order, one page; padded to 4 KiB. The same bytes sit in G1,
+// G2 and G3. Values only; everything is derived from the fields and checked once by validate().
 #pragma once
 
 #include <cstddef>
@@ -26,6 +27,8 @@ inline constexpr size_t kSlabAlign = 4096;
 inline constexpr uint32_t kMaxBlockTokens = 256;
 inline constexpr uint32_t kMaxGroupLayers = 256;
 inline constexpr uint32_t kMaxGroups = 4;
+inline constexpr uint32_t kMaxKvHeads = 1024;
+inline constexpr size_t kMaxPayloadBytes = size_t{1} << 30;
 
 struct KvGroup {
     KvKind kind = KvKind::full;
@@ -40,7 +43,9 @@ struct KvLayout {
     Element element = Element::f16;
     std::vector<KvGroup> groups;
 
-    // invalid when a size is zero, over its bound, not a multiple of 16, or a layer appears twice.
+    // invalid when a size is zero, over its bound, not a multiple of 16, layers are not ascending,
+    // or a layer appears twice; unsupported for reserved kinds and odd head sizes. Everything below
+    // is defined only for a valid layout.
     Status validate() const;
 
     size_t element_bytes() const { return 2; }

@@ -1,0 +1,167 @@
+#include "core/kv_layout.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/tier.h"
+
+namespace quire {
+namespace {
+
+using ::testing::HasSubstr;
+
+KvGroup group_of(uint32_t kv_heads, uint32_t head_dim, std::vector<uint16_t> layers) {
+    return {.kind = KvKind::full,
+            .layers = std::move(layers),
+            .kv_heads = kv_heads,
+            .head_dim = head_dim};
+}
+
+KvLayout two_groups() {
+    KvLayout layout;
+    KvGroup window = group_of(1, 256, {0, 1, 2, 3, 4});
+    window.kind = KvKind::window;
+    window.window_tokens = 512;
+    layout.groups = {group_of(1, 256, {5}), window};
+    return layout;
+}
+
+TEST(KvLayout, SizesFollowFromTheFields) {
+    KvLayout layout;
+    std::vector<uint16_t> layers(30);
+    for (uint16_t i = 0; i < 30; ++i) layers[i] = i;
+    layout.groups = {group_of(3, 64, layers)};
+    ASSERT_TRUE(layout.validate().ok());
+    EXPECT_EQ(layout.page_bytes(0), 2u * 16 * 64 * 2);
+    EXPECT_EQ(layout.layer_bytes(0), 3u * 4096);
+    EXPECT_EQ(layout.payload_bytes(0), 30u * 12288);
+    EXPECT_EQ(layout.layer_offset(0, 0), kSlabHeaderBytes);
+    EXPECT_EQ(layout.layer_offset(0, 29), kSlabHeaderBytes + 29 * 12288);
+    EXPECT_EQ(layout.slab_bytes(0), kSlabHeaderBytes + 30 * 12288);
+    EXPECT_EQ(layout.bytes_per_token(), 30u * 3 * 64 * 2 * 2);
+}
+
+TEST(KvLayout, SlabsArePaddedToTheirAlignment) {
+    KvLayout layout;
+    layout.groups = {group_of(1, 16, {0})};
+    EXPECT_EQ(layout.payload_bytes(0), 1024u);
+    EXPECT_EQ(layout.slab_bytes(0), kSlabHeaderBytes + 4096);
+    EXPECT_EQ(two_groups().bytes_per_token(), 6u * 256 * 2 * 2);
+}
+
+TEST(KvLayout, PagesTileTheSlabWithoutOverlap) {
+    const KvLayout layout = two_groups();
+    for (size_t g = 0; g < layout.groups.size(); ++g) {
+        size_t end = kSlabHeaderBytes;
+        for (size_t i = 0; i < layout.groups[g].layers.size(); ++i) {
+            EXPECT_EQ(layout.layer_offset(g, i), end);
+            end += layout.groups[g].kv_heads * layout.page_bytes(g);
+        }
+        EXPECT_LE(end, layout.slab_bytes(g));
+        EXPECT_LT(layout.slab_bytes(g) - end, kSlabAlign);
+    }
+}
+
+TEST(KvLayout, GoldenDigests) {
+    KvLayout layout;
+    std::vector<uint16_t> layers(30);
+    for (uint16_t i = 0; i < 30; ++i) layers[i] = i;
+    layout.groups = {group_of(3, 64, layers)};
+    EXPECT_EQ(layout.digest().to_hex(), "8d357c8805c75d7c669ba0146819af86");
+    KvLayout mixed = two_groups();
+    mixed.groups[0].layers = {5, 11, 17};
+    mixed.groups[1].layers.clear();
+    for (uint16_t i = 0; i < 18; ++i)
+        if (i % 6 != 5) mixed.groups[1].layers.push_back(i);
+    EXPECT_EQ(mixed.digest().to_hex(), "9b69750f3bfe2e16f42fa980c9300a8d");
+}
+
+TEST(KvLayout, EveryFieldChangesTheDigest) {
+    using Edit = void (*)(KvLayout&);
+    const Edit edits[] = {
+        [](KvLayout&) {},
+        [](KvLayout& l) { l.block_tokens = 32; },
+        [](KvLayout& l) { l.element = Element::bf16; },
+        [](KvLayout& l) { l.groups[0].kv_heads = 2; },
+        [](KvLayout& l) { l.groups[0].head_dim = 128; },
+        [](KvLayout& l) { l.groups[0].layers = {6}; },
+        [](KvLayout& l) { l.groups[0].layers = {5, 6}; },
+        [](KvLayout& l) { l.groups[1].window_tokens = 511; },
+        [](KvLayout& l) { l.groups[1].kind = KvKind::mla; },
+        [](KvLayout& l) { l.groups.pop_back(); },
+        [](KvLayout& l) { std::swap(l.groups[0], l.groups[1]); },
+    };
+    std::set<Hash128> digests;
+    for (const Edit edit : edits) {
+        KvLayout layout = two_groups();
+        edit(layout);
+        digests.insert(layout.digest());
+    }
+    EXPECT_EQ(digests.size(), std::size(edits));
+}
+
+TEST(KvLayout, BadLayoutsAreRefusedByName) {
+    struct Case {
+        void (*edit)(KvLayout&);
+        Code code;
+        const char* named;
+    };
+    const Case cases[] = {
+        {[](KvLayout& l) { l.block_tokens = 0; }, Code::invalid, "block_tokens"},
+        {[](KvLayout& l) { l.block_tokens = 24; }, Code::invalid, "24"},
+        {[](KvLayout& l) { l.block_tokens = 272; }, Code::invalid, "272"},
+        {[](KvLayout& l) { l.groups.clear(); }, Code::invalid, "groups"},
+        {[](KvLayout& l) { l.groups.resize(5); }, Code::invalid, "not 5"},
+        {[](KvLayout& l) { l.groups[0].kind = KvKind::recurrent; }, Code::unsupported, "kind 4"},
+        {[](KvLayout& l) { l.groups[0].window_tokens = 1; }, Code::invalid, "window_tokens"},
+        {[](KvLayout& l) { l.groups[1].window_tokens = 0; }, Code::invalid, "window_tokens"},
+        {[](KvLayout& l) { l.groups[0].layers.clear(); }, Code::invalid, "layers"},
+        {[](KvLayout& l) { l.groups[0].layers.resize(257); }, Code::invalid, "257"},
+        {[](KvLayout& l) { l.groups[0].layers = {9, 7}; }, Code::invalid, "ascending"},
+        {[](KvLayout& l) { l.groups[0].layers = {7, 7}; }, Code::invalid, "layer 7"},
+        {[](KvLayout& l) { l.groups[0].layers = {3}; }, Code::invalid, "layer 3"},
+        {[](KvLayout& l) { l.groups[0].kv_heads = 0; }, Code::invalid, "kv_heads"},
+        {[](KvLayout& l) { l.groups[0].kv_heads = 1025; }, Code::invalid, "1025"},
+        {[](KvLayout& l) { l.groups[0].head_dim = 0; }, Code::unsupported, "head_dim"},
+        {[](KvLayout& l) { l.groups[0].head_dim = 72; }, Code::unsupported, "72"},
+        {[](KvLayout& l) { l.groups[0].head_dim = 2048; }, Code::unsupported, "2048"},
+        {[](KvLayout& l) {
+             l.block_tokens = 256;
+             l.groups[0].kv_heads = 1024;
+             l.groups[0].head_dim = 1024;
+             l.groups[0].layers = {5, 6};
+         },
+         Code::invalid, "block_tokens"},
+    };
+    for (const Case& c : cases) {
+        SCOPED_TRACE(c.named);
+        KvLayout layout = two_groups();
+        ASSERT_TRUE(layout.validate().ok());
+        c.edit(layout);
+        const Status status = layout.validate();
+        ASSERT_EQ(status.code(), c.code);
+        EXPECT_THAT(status.error().message, HasSubstr(c.named));
+    }
+}
+
+TEST(TierSet, HoldsEachTierByItself) {
+    TierSet set;
+    EXPECT_TRUE(set.empty());
+    for (int i = 0; i < kTierCount; ++i) {
+        const auto tier = static_cast<Tier>(i);
+        EXPECT_FALSE(set.has(tier));
+        set.add(tier);
+        EXPECT_TRUE(set.has(tier)) << tier_name(tier);
+    }
+    set.remove(Tier::g3);
+    EXPECT_FALSE(set.has(Tier::g3));
+    EXPECT_TRUE(set.has(Tier::g2));
+    EXPECT_TRUE(set.has(Tier::g35));
+}
+
+}  // namespace
+}  // namespace quire
