@@ -1,8 +1,8 @@
 """Shows on a real model what a prompt cache that outlives the process is worth.
 
-A long prompt is answered four times: cold, from G1 (what attention reads), from G2 (host memory) and
-from G3 (disk) after the server was killed with -9 and started again. QUIRE_DEMO_SHORT=1 takes a
-prompt of about 1,000 tokens instead of 4,000.
+A long prompt is answered four times: cold, from G1 (what attention reads), from G2 (host memory)
+and from G3 (disk) after the server was killed with -9 and started again. QUIRE_DEMO_SHORT=1 takes
+a prompt of about 1,000 tokens instead of 4,000.
 """
 
 import argparse
@@ -146,8 +146,9 @@ def report(rows, answers, model, cache):
     command = ["build/release/quire", "serve", str(model), "--disk", str(cache.relative_to(ROOT))]
     print("Start it again (the cache is still there), and ask it something:\n")
     print(f"  {shlex.join(command)}")
-    print("""  curl -N http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \\
-       -d '{"messages":[{"role":"user","content":"What is a quire?"}],"stream":true}'\n""")
+    print("  curl -N http://127.0.0.1:8000/v1/chat/completions "
+          "-H 'Content-Type: application/json' "
+          """-d '{"messages":[{"role":"user","content":"What is a quire?"}],"stream":true}'\n""")
     if not identical:
         say("the answers differ: this must never happen; please report it with demo-results/")
         return 1

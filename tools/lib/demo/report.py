@@ -71,7 +71,8 @@ def svg(rows, title, note):
         length = max(x_of(row.ttft_s * 1e3) - left, 2)
         colour = "#9a9a9a" if i == 0 else "#1f6f8b"
         times = "" if i == 0 else f"  ({rows[0].ttft_s / row.ttft_s:,.0f}x)"
-        out.append(f'<text x="{left - 10}" y="{y + 19}" text-anchor="end">{_escape(row.name)}</text>')
+        out.append(f'<text x="{left - 10}" y="{y + 19}" text-anchor="end">'
+                   f'{_escape(row.name)}</text>')
         out.append(f'<rect x="{left}" y="{y}" width="{length:.1f}" height="28" fill="{colour}"/>')
         out.append(f'<text x="{left + length + 8:.1f}" y="{y + 19}">'
                    f'{milliseconds(row.ttft_s)}{times}</text>')
