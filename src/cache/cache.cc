@@ -1,0 +1,216 @@
+#include "cache/cache.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "format/slab.h"
+
+namespace quire {
+namespace {
+
+constexpr uint32_t kMinSlots = 16;
+constexpr uint32_t kRecentPrompts = 64;
+constexpr uint64_t kRecentTokens = 1 << 20;
+
+std::vector<GroupNeed> group_needs(const KvLayout& layout) {
+    std::vector<GroupNeed> needs;
+    for (const KvGroup& group : layout.groups) needs.push_back({group.kind, group.window_tokens});
+    return needs;
+}
+
+}  // namespace
+
+Cache::Cache(const CacheOptions& options, const Clock& clock, std::function<void()> wake)
+    : options_(options),
+      clock_(clock),
+      wake_(std::move(wake)),
+      recent_(kRecentPrompts, kRecentTokens) {}
+
+Result<std::unique_ptr<Cache>> Cache::create(const CacheOptions& options,
+                                             std::vector<LowerTier> tiers, const Clock& clock,
+                                             std::function<void()> wake) {
+    QUIRE_TRY(options.layout.validate());
+    const EvictionRow* evict = find_eviction(options.evict);
+    if (!evict)
+        return make_error(Code::invalid,
+                          "unknown eviction policy '" + std::string(options.evict) + "'");
+    auto arena = SlotArena::create(options.layout, options.g1_bytes, kMinSlots);
+    if (!arena.ok()) return arena.error();
+
+    std::unique_ptr<Cache> cache(new Cache(options, clock, std::move(wake)));
+    cache->arena_ = std::move(arena).value();
+    const uint32_t slots = cache->arena_->slots_per_group();
+    IndexOptions index_options;
+    index_options.block_tokens = options.layout.block_tokens;
+    index_options.groups = group_needs(options.layout);
+    // Every published block plus the prefixes of leases in flight.
+    index_options.max_blocks = std::max<uint32_t>(4 * slots + 1024, 4096);
+    auto index = PrefixIndex::create(index_options);
+    if (!index.ok()) return index.error();
+    cache->index_ = std::move(index).value();
+    cache->slot_states_.assign(options.layout.groups.size(), std::vector<SlotState>(slots));
+
+    std::vector<TierStore*> stores;
+    for (const LowerTier& lower : tiers) {
+        const AdmissionRow* row = find_admission(lower.admit);
+        if (!row)
+            return make_error(Code::invalid,
+                              "unknown admission policy '" + std::string(lower.admit) + "'");
+        cache->tiers_.push_back({lower.store, lower.store->info().tier, row->make(4 * slots)});
+        stores.push_back(lower.store);
+    }
+    Cache* self = cache.get();
+    cache->pool_ = std::make_unique<G1Pool>(
+        options.layout, *cache->arena_, *cache->index_, *evict,
+        [self](uint32_t group, BlockIndex block, uint32_t slot) {
+            self->slot_states_[group][slot] = {};
+            ++self->stats_.evicted_blocks;
+            self->ghosts_.note(self->index_->hash(block), self->evict_reason_, Tier::g1,
+                               self->clock_.monotonic_ns());
+        });
+    cache->storer_ = std::make_unique<Storer>(std::move(stores), [self](StoreDone&& done) {
+        self->mailbox_.post({nullptr, std::make_unique<StoreDone>(std::move(done))});
+        if (self->wake_) self->wake_();
+    });
+    return cache;
+}
+
+Cache::~Cache() {
+    // Movers use the arena: wait for loads here and for stores in the storer's destructor.
+    while (!loads_.empty()) {
+        mailbox_.wait(1'000'000'000);
+        for (Message& message : mailbox_.drain())
+            if (message.loaded) on_loaded(*message.loaded);
+    }
+    storer_.reset();
+}
+
+Lease& Cache::lease(LeaseId id) {
+    const auto it = leases_.find(id);
+    QUIRE_CHECK(it != leases_.end(), "no such lease");
+    return *it->second;
+}
+
+const Lease& Cache::lease(LeaseId id) const {
+    return const_cast<Cache*>(this)->lease(id);
+}
+
+const LeaseInfo& Cache::info(LeaseId id) const {
+    return lease(id).info;
+}
+
+std::span<std::byte* const> Cache::table(LeaseId id, uint32_t group) const {
+    return lease(id).tables[group].slabs;
+}
+
+const TenantKeys& Cache::tenant_keys(const std::string& tenant) {
+    auto [it, added] = tenants_.try_emplace(tenant);
+    if (added) {
+        it->second.number = static_cast<uint16_t>(std::min<size_t>(tenants_.size(), 65535));
+        for (uint32_t g = 0; g < options_.layout.groups.size(); ++g)
+            it->second.scopes.push_back(
+                key_scope(options_.model, options_.layout, g, kCodecRaw16, tenant));
+    }
+    return it->second;
+}
+
+std::vector<LeaseId> Cache::poll() {
+    for (Message& message : mailbox_.drain()) {
+        if (message.loaded) on_loaded(*message.loaded);
+        if (message.stored) on_stored(*message.stored);
+    }
+    const int64_t now = clock_.monotonic_ns();
+    std::vector<LeaseId> expired;
+    for (auto& [id, held] : leases_) {
+        if (held->deadline_ns > 0 && now >= held->deadline_ns) expired.push_back(id);
+        if (held->info.state != LeaseState::waiting) continue;
+        if (retry_waiting_ || now >= held->wait_until_ns) start(*held);
+    }
+    retry_waiting_ = false;
+    return expired;
+}
+
+bool Cache::could_grow(LeaseId id, uint32_t tokens) const {
+    const Lease& held = lease(id);
+    const uint32_t blocks =
+        (tokens + options_.layout.block_tokens - 1) / options_.layout.block_tokens;
+    for (uint32_t g = 0; g < held.tables.size(); ++g) {
+        const uint32_t have = static_cast<uint32_t>(held.tables[g].slots.size());
+        if (blocks > have && blocks - have > pool_->available(g)) return false;
+    }
+    return true;
+}
+
+Status Cache::grow(LeaseId id, uint32_t tokens) {
+    Lease& held = lease(id);
+    const uint32_t blocks =
+        (tokens + options_.layout.block_tokens - 1) / options_.layout.block_tokens;
+    for (uint32_t g = 0; g < held.tables.size(); ++g) {
+        LeaseTable& table = held.tables[g];
+        while (table.slots.size() < blocks) {
+            const uint32_t slot = pool_->take(g);
+            if (slot == kNoArenaSlot)
+                return make_error(Code::full, "every KV page of --kv-memory is in use");
+            slot_states_[g][slot] = {};
+            table.slots.push_back(slot);
+            table.slabs.push_back(pool_->data(g, slot).data());
+        }
+    }
+    return {};
+}
+
+void Cache::append(LeaseId id, TokenId token) {
+    lease(id).chain.append({&token, 1});
+}
+
+void Cache::release(LeaseId id) {
+    Lease& held = lease(id);
+    unregister_computing(held);
+    let_go(held);
+    leases_.erase(id);
+    retry_waiting_ = true;  // leases that waited for this one must look again
+}
+
+uint64_t Cache::flush(Tier tier) {
+    if (tier == Tier::g1) {
+        evict_reason_ = MissReason::flushed;
+        const uint64_t dropped = pool_->evict_all();
+        evict_reason_ = MissReason::evicted;
+        stats_.flushed_blocks += dropped;
+        return dropped;
+    }
+    for (Lower& lower : tiers_) {
+        if (lower.tier != tier) continue;
+        auto entries = lower.store->list();
+        if (!entries.ok()) return 0;
+        std::vector<BlockKey> keys;
+        for (const TierEntry& entry : *entries) keys.push_back(entry.key);
+        lower.store->erase(keys);
+        for (auto& group : slot_states_)
+            for (SlotState& state : group)
+                state.stored &= static_cast<uint8_t>(~(1u << (&lower - tiers_.data())));
+        stats_.flushed_blocks += keys.size();
+        return keys.size();
+    }
+    return 0;
+}
+
+CacheStats Cache::stats() const {
+    CacheStats stats = stats_;
+    const G1Pool::Stats pool = pool_->stats();
+    const IndexStats index = index_->stats();
+    stats.leases = leases_.size();
+    for (const auto& [id, held] : leases_)
+        stats.leases_waiting += held->info.state != LeaseState::ready;
+    for (const auto& [id, op] : loads_) stats.pending_loads += op.items.size();
+    stats.pinned_blocks = pool.pinned;
+    stats.g1_blocks = pool.published;
+    stats.g1_used_bytes = pool.used_bytes;
+    stats.g1_capacity_bytes = pool.capacity_bytes;
+    stats.index_blocks = index.blocks;
+    stats.index_bytes = index.memory_bytes;
+    return stats;
+}
+
+}  // namespace quire

@@ -1,0 +1,182 @@
+// Cache: the block manager. Lookup → plan → load → verify → pin → publish → store below.
+//
+// The engine's view: acquire() a lease for a prompt, poll() until it is ready, attend through
+// table(), grow() it before each step, append() sampled tokens, commit() what was computed,
+// release() it on every path. Blocks are shared read-only once published; a lease never copies KV
+// to use it.
+//
+// Life of a block: grow() takes a slot (filling) → the engine computes into it → commit() hashes
+// it, publishes it in the index and offers it to the lower tiers → release() unpins it → it stays
+// until evicted → a later acquire() finds it in G1, or reads it back from a lower tier, verified.
+//
+// Any doubt is a miss: a load that fails in any way makes the lease plan anew without that block. A
+// slot is reused only after its last pin went, and a mover holds a pin until it reports back.
+//
+// Threads: everything is called by one thread, the engine's. Movers report through a mailbox that
+// poll() drains; `wake` is called (on any thread) when there is something to poll.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mailbox.h"
+#include "cache/cache_types.h"
+#include "cache/g1_pool.h"
+#include "cache/lease.h"
+#include "cache/lookup.h"
+#include "cache/recent_prompts.h"
+#include "cache/storer.h"
+
+namespace quire {
+
+class Cache {
+ public:
+    // `tiers` in order of speed; `clock` and the stores outlive the cache.
+    static Result<std::unique_ptr<Cache>> create(const CacheOptions& options,
+                                                 std::vector<LowerTier> tiers, const Clock& clock,
+                                                 std::function<void()> wake);
+    // Waits for movers in flight.
+    ~Cache();
+
+    // A lease for the prompt, or: invalid (empty prompt), full (it can never fit in G1; the message
+    // says what would). The lease may still be waiting or loading: see info().
+    Result<LeaseId> acquire(const AcquireRequest& request);
+    const LeaseInfo& info(LeaseId id) const;
+    // Handles what movers reported; retries waiting leases. Returns leases past their deadline.
+    std::vector<LeaseId> poll();
+
+    // Makes every group's pages for positions [.., tokens) exist. full: nothing can be evicted now.
+    Status grow(LeaseId id, uint32_t tokens);
+    // Pages a grow() to `tokens` would need from the fullest group, and what that group could give.
+    bool could_grow(LeaseId id, uint32_t tokens) const;
+    std::span<std::byte* const> table(LeaseId id, uint32_t group) const;
+    void append(LeaseId id, TokenId token);
+    // KV of positions [0, computed_tokens) is complete; publishes blocks that became whole.
+    void commit(LeaseId id, uint32_t computed_tokens);
+    // Stores the lease's published blocks in the first lower tier whatever admission says
+    // (preemption).
+    void spill(LeaseId id);
+    void release(LeaseId id);
+
+    CacheExplanation explain(TokenSpan prompt, const Namespace& ns);
+    // Offers every published block to the lower tiers that lack it, whatever admission says. True
+    // when nothing is left to offer and nothing is pending; call again after stores completed
+    // otherwise.
+    bool store_all();
+    // Drops all unpinned blocks of a tier; returns how many.
+    uint64_t flush(Tier tier);
+    CacheStats stats() const;
+    const KvLayout& layout() const { return options_.layout; }
+    CostModel& cost() { return options_.cost; }
+
+ private:
+    // One block being read into a slot, and the leases that wait for it.
+    struct LoadItem {
+        uint32_t group = 0, slot = 0, position = 0;
+        BlockKey key;
+        PrefixHash hash, parent;
+        BlockIndex block = kNoBlock;
+        std::vector<TokenId> tokens;
+        std::vector<LeaseId> waiters;
+    };
+    struct LoadOp {
+        size_t lower = 0;  // index into tiers_
+        int64_t started_ns = 0;
+        std::vector<LoadItem> items;
+    };
+    struct LoadDone {
+        uint64_t op = 0;
+        std::vector<Status> results;
+        int64_t at_ns = 0;
+    };
+    struct Message {
+        std::unique_ptr<LoadDone> loaded;
+        std::unique_ptr<StoreDone> stored;
+    };
+    struct Lower {
+        TierStore* store;
+        Tier tier;
+        std::unique_ptr<AdmissionPolicy> admission;
+    };
+    struct SlotState {
+        bool storing = false;  // a store batch holds it
+        bool sealed = false;   // header checksums are valid
+        uint8_t stored = 0;    // bit i: the i-th lower tier said ok
+    };
+    struct Survey {
+        SourceTable sources;
+        std::vector<BlockIndex> known;  // as find() wrote them
+        uint32_t known_blocks = 0;
+        uint32_t usable = 0;
+    };
+
+    Cache(const CacheOptions& options, const Clock& clock, std::function<void()> wake);
+    Lease& lease(LeaseId id);
+    const Lease& lease(LeaseId id) const;
+    const TenantKeys& tenant_keys(const std::string& tenant);
+
+    // cache_acquire.cc
+    Survey survey(const BlockChain& chain, const TenantKeys& keys, uint32_t limit);
+    uint32_t plan(const Survey& found, uint32_t prompt_tokens, MissReason& reason) const;
+    void start(Lease& lease);
+    bool must_wait(const Lease& lease, const Survey& found, uint32_t limit) const;
+    bool hold_prefix(Lease& lease, const Survey& found, uint32_t use);
+    void hold_block(Lease& lease, uint32_t group, uint32_t block, uint32_t slot);
+    void know_prefix(Lease& lease, uint32_t blocks);
+    void let_go(Lease& lease);
+    void become_ready(Lease& lease);
+    void note_use(Lease& lease, const Survey& found, uint32_t use);
+    void register_computing(Lease& lease, uint32_t from_block);
+    void unregister_computing(Lease& lease);
+    void set_miss(Lease& lease, const Survey& found, uint32_t use, uint32_t limit);
+    MissReason why_missing(const BlockChain& chain, const Namespace& ns, uint32_t block, Tier& tier,
+                           int64_t& ago_ns) const;
+
+    // cache_load.cc
+    void begin_loads(Lease& lease, std::vector<std::vector<LoadItem>> per_tier);
+    void on_loaded(LoadDone& done);
+    void finish_item(LoadOp& op, LoadItem& item, const Status& read, int64_t at_ns);
+
+    // cache_store.cc
+    void publish_block(Lease& lease, uint32_t block, std::vector<StoreItem>& to_store);
+    void write_header(const Lease& lease, uint32_t group, uint32_t block,
+                      std::span<std::byte> slab);
+    uint8_t wanted_tiers(uint32_t group, uint32_t slot, const PrefixHash& hash, const BlockKey& key,
+                         bool force);
+    bool offer(uint32_t group, uint32_t slot, uint8_t tiers, std::vector<StoreItem>& to_store);
+    void submit_stores(std::vector<StoreItem> items);
+    void on_stored(StoreDone& done);
+    void trim_windows(Lease& lease);
+
+    CacheOptions options_;
+    const Clock& clock_;
+    std::function<void()> wake_;
+    std::vector<Lower> tiers_;
+    std::unique_ptr<SlotArena> arena_;
+    std::unique_ptr<PrefixIndex> index_;
+    std::unique_ptr<G1Pool> pool_;
+    std::vector<std::vector<SlotState>> slot_states_;  // [group][slot]
+
+    std::unordered_map<LeaseId, std::unique_ptr<Lease>> leases_;
+    LeaseId next_lease_ = 1;
+    std::unordered_map<PrefixHash, LeaseId, Hash128Hasher> computing_;
+    bool retry_waiting_ = false;
+
+    std::unordered_map<uint64_t, LoadOp> loads_;
+    uint64_t next_op_ = 1;
+    std::unordered_map<BlockKey, std::pair<uint64_t, size_t>, Hash128Hasher> loading_;
+    std::unordered_map<std::string, TenantKeys> tenants_;  // as many as are configured
+
+    Ghosts ghosts_;
+    RecentPrompts recent_;
+    CacheStats stats_;
+    MissReason evict_reason_ = MissReason::evicted;
+
+    Mailbox<Message> mailbox_;
+    std::unique_ptr<Storer> storer_;  // last: its thread uses everything above
+};
+
+}  // namespace quire

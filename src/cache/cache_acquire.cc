@@ -1,0 +1,299 @@
+// From a prompt to a lease: what is where, what to take, what to wait for.
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "cache/cache.h"
+
+namespace quire {
+namespace {
+
+// A lease waits this long at most for another one that computes the same blocks.
+constexpr int64_t kSharedWaitMax_ns = int64_t{60} * 1'000'000'000;
+// A lease whose loads failed plans anew this often, then computes everything.
+constexpr int kAttemptsMax = 3;
+
+}  // namespace
+
+Result<LeaseId> Cache::acquire(const AcquireRequest& request) {
+    if (request.prompt.empty()) return make_error(Code::invalid, "the prompt has no tokens");
+    const uint32_t block_tokens = options_.layout.block_tokens;
+    const auto tokens = static_cast<uint32_t>(request.prompt.size());
+    for (size_t g = 0; g < options_.layout.groups.size(); ++g) {
+        const uint32_t blocks = (tokens + block_tokens) / block_tokens;
+        const uint32_t below = first_needed_block(options_.layout.groups[g], block_tokens, tokens);
+        if (blocks - below > pool_->slots_per_group())
+            return make_error(Code::full,
+                              "a prompt of " + std::to_string(tokens) +
+                                  " tokens does not fit in --kv-memory, which holds " +
+                                  std::to_string(pool_->slots_per_group() * block_tokens) +
+                                  " tokens; give it more");
+    }
+    const Namespace ns{request.tenant, request.salt};
+    auto made = std::make_unique<Lease>(BlockChain(chain_root(options_.model, ns), block_tokens));
+    made->id = next_lease_++;
+    made->tenant = request.tenant;
+    made->salt = request.salt;
+    made->keys = &tenant_keys(request.tenant);
+    made->chain.append(request.prompt);
+    made->prompt_tokens = tokens;
+    made->deadline_ns = request.deadline_ns;
+    made->wait_until_ns = clock_.monotonic_ns() + kSharedWaitMax_ns;
+    made->tables.resize(options_.layout.groups.size());
+    Lease& held = *made;
+    leases_.emplace(held.id, std::move(made));
+    ++stats_.lookups;
+    stats_.lookup_tokens += tokens;
+    start(held);
+    return held.id;
+}
+
+Cache::Survey Cache::survey(const BlockChain& chain, const TenantKeys& tenant, uint32_t limit) {
+    Survey found;
+    const auto hashes = chain.blocks().first(limit);
+    found.known.assign(limit, kNoBlock);
+    found.known_blocks = index_->find(hashes, found.known);
+    found.sources.assign(options_.layout.groups.size(), std::vector<Source>(limit, Source::absent));
+    std::vector<BlockKey> keys;
+    std::vector<uint32_t> where;
+    std::vector<uint8_t> present;
+    for (uint32_t g = 0; g < found.sources.size(); ++g) {
+        keys.clear();
+        where.clear();
+        for (uint32_t b = 0; b < limit; ++b) {
+            if (b < found.known_blocks && index_->slot(found.known[b], g, Tier::g1) != kNoSlot) {
+                found.sources[g][b] = Source::g1;
+                continue;
+            }
+            const BlockKey k = tenant.key(g, hashes[b]);
+            if (loading_.contains(k)) {
+                found.sources[g][b] = Source::loading;
+                continue;
+            }
+            keys.push_back(k);
+            where.push_back(b);
+        }
+        for (const Lower& lower : tiers_) {
+            present.assign(keys.size(), 0);
+            lower.store->contains(keys, present);
+            for (size_t i = 0; i < keys.size(); ++i)
+                if (present[i] && found.sources[g][where[i]] == Source::absent)
+                    found.sources[g][where[i]] = source_of(lower.tier);
+        }
+    }
+    found.usable = longest_usable(options_.layout, found.sources, limit);
+    return found;
+}
+
+uint32_t Cache::plan(const Survey& found, uint32_t prompt_tokens, MissReason& reason) const {
+    std::vector<PrefixBlock> blocks(found.usable);
+    for (uint32_t b = 0; b < found.usable; ++b) {
+        blocks[b].loadable = true;
+        for (uint32_t g = 0; g < found.sources.size(); ++g) {
+            const uint32_t first =
+                first_needed_block(options_.layout.groups[g], options_.layout.block_tokens,
+                                   found.usable * options_.layout.block_tokens);
+            if (b < first) continue;
+            const Tier tier = tier_of(found.sources[g][b]);
+            blocks[b].slowest = std::max(blocks[b].slowest, tier);
+            if (tier != Tier::g1)
+                blocks[b].bytes[static_cast<int>(tier)] += options_.layout.slab_bytes(g);
+        }
+    }
+    const PrefixPlan cut =
+        plan_prefix(blocks, options_.layout.block_tokens, prompt_tokens, options_.cost);
+    if (cut.use_blocks >= found.usable) return found.usable;
+    reason = MissReason::cheaper_to_recompute;
+    return longest_usable(options_.layout, found.sources, cut.use_blocks);
+}
+
+bool Cache::must_wait(const Lease& held, const Survey& found, uint32_t limit) const {
+    if (found.usable >= limit || clock_.monotonic_ns() >= held.wait_until_ns) return false;
+    const auto it = computing_.find(held.chain.blocks()[found.usable]);
+    return it != computing_.end() && it->second != held.id;
+}
+
+void Cache::start(Lease& held) {
+    const bool waited = held.info.state == LeaseState::waiting;
+    held.info = {};
+    const uint32_t limit = (held.prompt_tokens - 1) / options_.layout.block_tokens;
+    if (!options_.enabled) {
+        held.info.miss = MissReason::cache_off;
+        become_ready(held);
+        return;
+    }
+    Survey found = survey(held.chain, *held.keys, limit);
+    if (must_wait(held, found, limit)) {
+        if (!waited) ++stats_.shared_waits;
+        held.info.state = LeaseState::waiting;
+        return;
+    }
+    MissReason reason = MissReason::none;
+    uint32_t use = held.attempts >= kAttemptsMax ? 0 : plan(found, held.prompt_tokens, reason);
+    if (!hold_prefix(held, found, use)) {
+        use = 0;
+        reason = MissReason::no_space;
+    }
+    set_miss(held, found, use, limit);
+    if (reason != MissReason::none) held.info.miss = reason;
+    register_computing(held, use);
+    held.info.cached_tokens = use * options_.layout.block_tokens;
+    if (held.pending_loads == 0)
+        become_ready(held);
+    else
+        held.info.state = LeaseState::loading;
+}
+
+// Pins what is in G1, joins what is loading and reserves slots for the rest. False (and nothing
+// held) when G1 cannot take the rest now.
+bool Cache::hold_prefix(Lease& held, const Survey& found, uint32_t use) {
+    if (use == 0) return true;
+    know_prefix(held, use);
+    if (held.known.size() < use) return let_go(held), false;
+    const uint32_t block_tokens = options_.layout.block_tokens;
+    std::vector<std::vector<LoadItem>> per_tier(tiers_.size());
+    for (uint32_t g = 0; g < held.tables.size(); ++g) {
+        held.tables[g].slabs.assign(use, nullptr);
+        held.tables[g].slots.assign(use, kNoArenaSlot);
+        // In G1 already, or on the way: pinned before anything is evicted for the rest.
+        const uint32_t first =
+            first_needed_block(options_.layout.groups[g], block_tokens, use * block_tokens);
+        for (uint32_t b = first; b < use; ++b) {
+            const uint32_t slot = index_->slot(held.known[b], g, Tier::g1);
+            if (slot != kNoSlot) hold_block(held, g, b, slot);
+        }
+    }
+    for (uint32_t g = 0; g < held.tables.size(); ++g) {
+        const uint32_t first =
+            first_needed_block(options_.layout.groups[g], block_tokens, use * block_tokens);
+        for (uint32_t b = first; b < use; ++b) {
+            if (held.tables[g].slots[b] != kNoArenaSlot) continue;
+            const BlockKey k = held.keys->key(g, held.chain.blocks()[b]);
+            if (const auto it = loading_.find(k); it != loading_.end()) {
+                LoadItem& item = loads_[it->second.first].items[it->second.second];
+                hold_block(held, g, b, item.slot);
+                item.waiters.push_back(held.id);
+                ++held.pending_loads;
+                continue;
+            }
+            const uint32_t slot = pool_->take(g);
+            if (slot == kNoArenaSlot) {
+                for (auto& items : per_tier)
+                    for (LoadItem& item : items) {
+                        pool_->unpin(item.group, item.slot);
+                        index_->unpin(item.block);
+                    }
+                return let_go(held), false;
+            }
+            slot_states_[g][slot] = {};
+            hold_block(held, g, b, slot);  // the lease's pin; take()'s own is the mover's
+            index_->pin(held.known[b]);
+            size_t lower = 0;
+            while (source_of(tiers_[lower].tier) != found.sources[g][b]) ++lower;
+            const TokenSpan tokens = held.chain.block(b);
+            per_tier[lower].push_back({g,
+                                       slot,
+                                       b,
+                                       k,
+                                       held.chain.blocks()[b],
+                                       held.chain.parent(b),
+                                       held.known[b],
+                                       {tokens.begin(), tokens.end()},
+                                       {held.id}});
+        }
+    }
+    note_use(held, found, use);
+    begin_loads(held, std::move(per_tier));
+    return true;
+}
+
+void Cache::hold_block(Lease& held, uint32_t group, uint32_t block, uint32_t slot) {
+    pool_->pin(group, slot);
+    held.tables[group].slots[block] = slot;
+    held.tables[group].slabs[block] = pool_->data(group, slot).data();
+}
+
+// Makes the first `blocks` blocks of the chain known to the index, each with one pin of the
+// lease's.
+void Cache::know_prefix(Lease& held, uint32_t blocks) {
+    const auto hashes = held.chain.blocks().first(blocks);
+    std::vector<BlockIndex> before(blocks, kNoBlock);
+    const uint32_t already = index_->find(hashes, before);
+    for (uint32_t b = static_cast<uint32_t>(held.known.size()); b < already; ++b) {
+        index_->pin(before[b]);
+        held.known.push_back(before[b]);
+    }
+    if (already >= blocks) return;
+    std::vector<BlockIndex> now(blocks, kNoBlock);
+    const Status inserted = index_->insert(hashes, held.keys->number, /*pin_new=*/true, now);
+    for (uint32_t b = static_cast<uint32_t>(held.known.size()); b < blocks && now[b] != kNoBlock;
+         ++b)
+        held.known.push_back(now[b]);
+    if (!inserted.ok()) held.publishing = false;
+}
+
+// Drops everything the lease holds; pages it computed and nobody published become free.
+void Cache::let_go(Lease& held) {
+    // A load in flight goes on: it holds a pin of its own until the mover reports.
+    if (held.pending_loads > 0)
+        for (auto& [op_id, op] : loads_)
+            for (LoadItem& item : op.items) std::erase(item.waiters, held.id);
+    for (uint32_t g = 0; g < held.tables.size(); ++g) {
+        for (uint32_t slot : held.tables[g].slots)
+            if (slot != kNoArenaSlot) pool_->unpin(g, slot);
+        held.tables[g] = {};
+    }
+    // Children first, so that a forgotten leaf lets its ancestors go too.
+    for (auto it = held.known.rbegin(); it != held.known.rend(); ++it) index_->unpin(*it);
+    held.known.clear();
+    held.pending_loads = 0;
+}
+
+void Cache::become_ready(Lease& held) {
+    held.computed_tokens = held.info.cached_tokens;
+    held.info.state = LeaseState::ready;
+    recent_.add(held.chain.root(), held.ns(), held.chain.tokens().first(held.prompt_tokens),
+                options_.layout.block_tokens);
+    for (int t = 0; t < kTierCount; ++t) stats_.hit_tokens[t] += held.info.tokens_by_tier[t];
+    ++stats_.misses[static_cast<int>(held.info.miss)];
+}
+
+// Counts where the prefix came from, and tells the policies that it was used.
+void Cache::note_use(Lease& held, const Survey& found, uint32_t use) {
+    for (uint32_t b = 0; b < use; ++b) {
+        Tier slowest = Tier::g1;
+        for (uint32_t g = 0; g < found.sources.size(); ++g)
+            if (held.tables[g].slots[b] != kNoArenaSlot)
+                slowest = std::max(slowest, tier_of(found.sources[g][b]));
+        held.info.tokens_by_tier[static_cast<int>(slowest)] += options_.layout.block_tokens;
+        for (Lower& lower : tiers_) lower.admission->record(held.chain.blocks()[b].value);
+    }
+    std::vector<StoreItem> to_store;
+    for (uint32_t g = 0; g < held.tables.size(); ++g) {
+        for (uint32_t b = use; b-- > 0;) {  // last to first: parents stay more recent than children
+            const uint32_t slot = held.tables[g].slots[b];
+            if (slot == kNoArenaSlot || !pool_->published(g, slot)) continue;
+            pool_->touch(g, slot);
+            const PrefixHash& hash = held.chain.blocks()[b];
+            offer(g, slot, wanted_tiers(g, slot, hash, held.keys->key(g, hash), false), to_store);
+        }
+    }
+    submit_stores(std::move(to_store));
+}
+
+void Cache::register_computing(Lease& held, uint32_t from_block) {
+    const auto full = held.prompt_tokens / options_.layout.block_tokens;
+    for (uint32_t b = from_block; b < full; ++b)
+        computing_.try_emplace(held.chain.blocks()[b], held.id);
+    held.registered_blocks = full;
+}
+
+void Cache::unregister_computing(Lease& held) {
+    for (uint32_t b = 0; b < held.registered_blocks; ++b) {
+        const auto it = computing_.find(held.chain.blocks()[b]);
+        if (it != computing_.end() && it->second == held.id) computing_.erase(it);
+    }
+    held.registered_blocks = 0;
+}
+
+}  // namespace quire

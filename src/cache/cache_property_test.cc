@@ -1,0 +1,136 @@
+// Many leases over few slots, with tiers that fail at random: pages are always right, nothing
+// leaks.
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "cache/testing/harness.h"
+
+namespace quire {
+namespace {
+
+using testing::Fault;
+using testing::Harness;
+using testing::some_tokens;
+
+class Random {
+ public:
+    explicit Random(uint64_t seed) : state_(seed) {}
+    uint32_t below(uint32_t n) {
+        state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+        return static_cast<uint32_t>((state_ >> 33) % n);
+    }
+
+ private:
+    uint64_t state_;
+};
+
+// A prompt from a small family tree, so that prefixes are shared.
+std::vector<TokenId> family_prompt(Random& random) {
+    auto prompt = some_tokens(16 * (1 + random.below(4)), static_cast<int32_t>(random.below(2)));
+    const auto tail = some_tokens(random.below(70) + 1, static_cast<int32_t>(10 + random.below(4)));
+    prompt.insert(prompt.end(), tail.begin(), tail.end());
+    return prompt;
+}
+
+class CacheProperty : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(CacheProperty, PagesAreRightAndNothingLeaks) {
+    const uint64_t seed = GetParam();
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    Harness h(40);
+    Random faults(seed + 1);
+    for (auto& store : h.stores)
+        store->fault = [&](const BlockKey&) {
+            return faults.below(20) == 0 ? static_cast<Fault>(1 + faults.below(5)) : Fault::none;
+        };
+    std::map<LeaseId, std::vector<TokenId>> held;
+    const char* salts[] = {"", "x"};
+    std::map<LeaseId, std::string> salt_of;
+    for (int step = 0; step < 600; ++step) {
+        switch (random.below(6)) {
+            case 0:
+            case 1: {
+                if (held.size() >= 3) break;
+                auto prompt = family_prompt(random);
+                const std::string salt = salts[random.below(2)];
+                const LeaseId id = h.acquire(prompt, "", salt);
+                held[id] = prompt;
+                salt_of[id] = salt;
+                break;
+            }
+            case 2:
+                for (auto& store : h.stores) store->step();
+                break;
+            case 3:
+                h.settle_stores();
+                h.cache->flush(random.below(2) ? Tier::g1 : Tier::g2);
+                break;
+            default: {
+                if (held.empty()) break;
+                auto it = held.begin();
+                std::advance(it, random.below(static_cast<uint32_t>(held.size())));
+                const LeaseId id = it->first;
+                const Namespace ns{"", salt_of[id]};
+                if (h.cache->info(id).state == LeaseState::ready) {
+                    h.expect_pages(id, it->second, ns);
+                    h.compute(id, it->second, ns, 1 + random.below(40));
+                }
+                if (random.below(4) == 0) h.cache->spill(id);
+                h.cache->release(id);
+                held.erase(it);
+            }
+        }
+        if (::testing::Test::HasFatalFailure()) return;
+        h.cache->poll();
+    }
+    for (auto& [id, prompt] : held) h.cache->release(id);
+    for (auto& store : h.stores) store->step_all();
+    h.cache->poll();
+    h.settle_stores();
+    const CacheStats stats = h.cache->stats();
+    EXPECT_EQ(stats.leases + stats.pending_loads + stats.pending_stores + stats.pinned_blocks, 0u);
+    EXPECT_EQ(stats.pending_store_bytes, 0u);
+    h.cache->flush(Tier::g1);
+    EXPECT_EQ(h.cache->stats().g1_used_bytes, 0u);
+    EXPECT_EQ(h.cache->stats().index_blocks, 0u) << "the index remembers blocks that are nowhere";
+    EXPECT_GT(stats.loaded_blocks[1] + stats.loaded_blocks[2], 0u) << "the test loaded nothing";
+    EXPECT_GT(stats.load_failures[1] + stats.load_failures[2], 0u) << "no fault was met";
+    for (auto& store : h.stores) EXPECT_EQ(store->unsealed_puts, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, CacheProperty, ::testing::Range<uint64_t>(1, 41));
+
+// longest_usable against its definition.
+TEST(Lookup, LongestUsableMatchesItsDefinition) {
+    const KvLayout layout = testing::two_group_layout();
+    Random random(5);
+    for (int round = 0; round < 3000; ++round) {
+        const uint32_t blocks = 1 + random.below(12);
+        SourceTable sources(2, std::vector<Source>(blocks));
+        for (auto& group : sources)
+            for (Source& source : group)
+                source = random.below(5) == 0 ? Source::absent : Source::g1;
+        uint32_t want = 0;
+        for (uint32_t n = 1; n <= blocks; ++n) {
+            bool usable = true;
+            for (size_t g = 0; g < 2; ++g) {
+                // A query at position n * 16 sees keys above n * 16 - window.
+                const int64_t lowest =
+                    layout.groups[g].kind == KvKind::full
+                        ? 0
+                        : std::max<int64_t>(0,
+                                            int64_t{n} * 16 - layout.groups[g].window_tokens + 1);
+                for (uint32_t b = 0; b < n; ++b)
+                    if (int64_t{b} * 16 + 15 >= lowest && sources[g][b] == Source::absent)
+                        usable = false;
+            }
+            if (usable) want = n;
+        }
+        ASSERT_EQ(longest_usable(layout, sources, blocks), want) << "round " << round;
+    }
+}
+
+}  // namespace
+}  // namespace quire

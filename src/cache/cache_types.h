@@ -1,0 +1,96 @@
+// The values that pass between the cache and the engine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "cache/ghosts.h"
+#include "core/chain.h"
+#include "core/kv_layout.h"
+#include "core/tier.h"
+#include "policy/plan.h"
+#include "tier/tier.h"
+
+namespace quire {
+
+struct CacheOptions {
+    KvLayout layout;
+    ModelId model;
+    uint64_t g1_bytes = uint64_t{2} << 30;
+    std::string_view evict = "lru";  // a row of eviction_table()
+    bool enabled = true;             // false: leases share nothing, nothing is kept
+    uint32_t index_blocks_max = 1 << 20;
+    uint64_t pending_store_bytes_max = uint64_t{256} << 20;  // also at most a quarter of G1
+    CostModel cost;
+};
+
+// A tier below G1, in order of speed. `store` outlives the cache.
+struct LowerTier {
+    TierStore* store = nullptr;
+    std::string_view admit = "all";  // a row of admission_table()
+};
+
+using LeaseId = uint64_t;
+
+struct AcquireRequest {
+    TokenSpan prompt;
+    std::string tenant;
+    std::string salt;
+    int64_t deadline_ns = 0;  // monotonic; the lease is reported expired after it
+};
+
+// Where a lease stands. waiting and loading end by themselves (Cache::poll), each within its bound.
+enum class LeaseState : uint8_t {
+    waiting,  // another lease is computing the blocks this one needs next
+    loading,  // blocks are being read into G1
+    ready,    // [0, cached_tokens) can be attended to
+};
+
+struct LeaseInfo {
+    LeaseState state = LeaseState::ready;
+    uint32_t cached_tokens = 0;  // valid when ready
+    uint32_t tokens_by_tier[kTierCount] = {};
+    uint64_t bytes_by_tier[kTierCount] = {};
+    int64_t load_ns_by_tier[kTierCount] = {};  // wall time from the load's start to its last block
+    MissReason miss = MissReason::none;        // why the prefix ended where it did
+    Tier miss_tier = Tier::g1;
+};
+
+// What a prompt would get now, and why not more.
+struct CacheExplanation {
+    uint32_t prompt_blocks = 0;
+    uint32_t hit_blocks = 0;
+    uint32_t blocks_by_tier[kTierCount] = {};
+    MissReason reason = MissReason::none;
+    Tier tier = Tier::g1;
+    int64_t ago_ns = -1;   // how long ago the block left; -1 unknown
+    bool differs = false;  // a nearest cached prompt is known
+    uint32_t first_different_token = 0;
+    TokenId expected = 0;
+    TokenId actual = 0;
+};
+
+struct CacheStats {
+    uint64_t lookups = 0, lookup_tokens = 0;
+    uint64_t hit_tokens[kTierCount] = {};
+    uint64_t misses[kMissReasonCount] = {};
+    uint64_t loaded_blocks[kTierCount] = {}, loaded_bytes[kTierCount] = {};
+    uint64_t load_ns[kTierCount] = {};
+    uint64_t load_failures[kTierCount] = {};
+    uint64_t stored_blocks[kTierCount] = {}, stored_bytes[kTierCount] = {};
+    uint64_t store_failures[kTierCount] = {}, store_skipped[kTierCount] = {};
+    uint64_t published_blocks = 0, deduplicated_blocks = 0;
+    uint64_t evicted_blocks = 0, flushed_blocks = 0;
+    uint64_t shared_waits =
+        0;  // leases that waited for another's computing instead of repeating it
+    // gauges
+    uint64_t leases = 0, leases_waiting = 0, pending_loads = 0, pending_stores = 0;
+    uint64_t pending_store_bytes = 0, pinned_blocks = 0;
+    uint64_t g1_blocks = 0, g1_used_bytes = 0, g1_capacity_bytes = 0;
+    uint64_t index_blocks = 0, index_bytes = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,138 @@
+// A TierStore for tests: keeps slabs in a map, completes only when told, and misbehaves on request.
+#pragma once
+
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "tier/tier.h"
+
+namespace quire::testing {
+
+// What a get does to one block.
+enum class Fault : uint8_t { none, miss, io, corrupt_code, damaged_bytes, other_block };
+
+class FakeStore final : public TierStore {
+ public:
+    explicit FakeStore(Tier tier) : tier_(tier) {}
+    ~FakeStore() override { step_all(); }
+
+    TierInfo info() const override { return {tier_, "fake", {.lists = true}, 0}; }
+
+    void contains(std::span<const BlockKey> keys, std::span<uint8_t> present) const override {
+        std::lock_guard lock(mutex_);
+        for (size_t i = 0; i < keys.size(); ++i) present[i] = slabs_.contains(keys[i]);
+    }
+
+    Status get(std::vector<TierGet> batch, TierDone done) override {
+        std::lock_guard lock(mutex_);
+        if (refuse_gets) return make_error(Code::busy, "refused by the test");
+        queue_.push_back([this, batch = std::move(batch), done = std::move(done)] {
+            std::vector<Status> results;
+            for (const TierGet& item : batch) results.push_back(get_one(item));
+            done(results);
+        });
+        return {};
+    }
+
+    // Puts complete at once: their order against other work is the storer's business.
+    Status put(std::vector<TierPut> batch, TierDone done) override {
+        std::vector<Status> results;
+        {
+            std::lock_guard lock(mutex_);
+            for (const TierPut& item : batch) {
+                if (refuse_puts) {
+                    results.push_back(make_error(Code::full, "full, says the test"));
+                    continue;
+                }
+                if (!verify_slab(item.slab).ok()) ++unsealed_puts;
+                slabs_[item.key].assign(item.slab.begin(), item.slab.end());
+                results.emplace_back();
+            }
+        }
+        done(results);
+        return {};
+    }
+
+    void erase(std::span<const BlockKey> keys) override {
+        std::lock_guard lock(mutex_);
+        for (const BlockKey& key : keys) slabs_.erase(key);
+    }
+
+    Result<std::vector<TierEntry>> list() const override {
+        std::lock_guard lock(mutex_);
+        std::vector<TierEntry> all;
+        for (const auto& [key, slab] : slabs_)
+            all.push_back({key, {}, static_cast<uint32_t>(slab.size())});
+        return all;
+    }
+
+    TierStats stats() const override {
+        std::lock_guard lock(mutex_);
+        return {.blocks = slabs_.size()};
+    }
+    Status flush(int64_t) override { return {}; }
+
+    // Completes the oldest queued get batch; false if there is none.
+    bool step() {
+        std::function<void()> work;
+        {
+            std::lock_guard lock(mutex_);
+            if (queue_.empty()) return false;
+            work = std::move(queue_.front());
+            queue_.pop_front();
+        }
+        work();
+        return true;
+    }
+    void step_all() {
+        while (step()) {
+        }
+    }
+
+    // Asked per block read.
+    std::function<Fault(const BlockKey&)> fault = [](const BlockKey&) { return Fault::none; };
+    bool refuse_gets = false;
+    bool refuse_puts = false;
+    int unsealed_puts = 0;
+
+ private:
+    Status get_one(const TierGet& item) {
+        std::lock_guard lock(mutex_);
+        const auto it = slabs_.find(item.key);
+        if (it == slabs_.end()) return make_error(Code::miss, "not there");
+        const std::vector<std::byte>* slab = &it->second;
+        switch (fault(item.key)) {
+            case Fault::none:
+                break;
+            case Fault::miss:
+                return make_error(Code::miss, "miss, says the test");
+            case Fault::io:
+                return make_error(Code::io, "EIO, says the test", 5);
+            case Fault::corrupt_code:
+                std::memset(item.into.data(), 0x5a, item.into.size());
+                return make_error(Code::corrupt, "corrupt, says the test");
+            case Fault::damaged_bytes:
+                // The store is the one that verifies payloads, so it reports what it found.
+                std::memcpy(item.into.data(), slab->data(), slab->size());
+                item.into[kSlabHeaderBytes + 17] ^= std::byte{1};
+                return verify_slab(item.into);
+            case Fault::other_block:
+                for (const auto& [key, other] : slabs_)
+                    if (key != item.key && other.size() == item.into.size()) slab = &other;
+                break;
+        }
+        std::memcpy(item.into.data(), slab->data(), item.into.size());
+        return {};
+    }
+
+    Tier tier_;
+    mutable std::mutex mutex_;
+    std::map<BlockKey, std::vector<std::byte>> slabs_;
+    std::deque<std::function<void()>> queue_;
+};
+
+}  // namespace quire::testing

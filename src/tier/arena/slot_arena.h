@@ -1,0 +1,55 @@
+// SlotArena: one region of memory cut into slab-sized slots, an equal number for every group.
+//
+// G1 (what attention reads) and G2 (the host pool) are each one of these. A slot is addressed by
+// (group, number) and never moves, so attention and O_DIRECT I/O use it in place. Equal counts per
+// group mean that a token's KV always finds its place in all groups or in none. This class only
+// does arithmetic and a free list; who may use a slot is its owner's business. Not thread-safe but
+// for data(), which any thread may call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/result.h"
+#include "core/kv_layout.h"
+
+namespace quire {
+
+inline constexpr uint32_t kNoArenaSlot = ~uint32_t{0};
+
+class SlotArena {
+ public:
+    // full when fewer than `min_slots` slots fit the budget (the message says how many bytes would
+    // do); io when the machine refuses the memory.
+    static Result<std::unique_ptr<SlotArena>> create(const KvLayout& layout, uint64_t budget_bytes,
+                                                     uint32_t min_slots);
+
+    uint32_t slots_per_group() const { return slots_; }
+    size_t groups() const { return bases_.size(); }
+    size_t slab_bytes(size_t group) const { return slab_bytes_[group]; }
+    uint64_t capacity_bytes() const;
+
+    std::span<std::byte> data(size_t group, uint32_t slot) const {
+        return {bases_[group] + size_t{slot} * slab_bytes_[group], slab_bytes_[group]};
+    }
+
+    // kNoArenaSlot when the group has none left.
+    uint32_t take(size_t group);
+    void give(size_t group, uint32_t slot);
+    uint32_t free_slots(size_t group) const { return static_cast<uint32_t>(free_[group].size()); }
+
+ private:
+    SlotArena() = default;
+
+    Arena arena_;
+    uint32_t slots_ = 0;
+    std::vector<std::byte*> bases_;
+    std::vector<size_t> slab_bytes_;
+    std::vector<std::vector<uint32_t>> free_;  // per group, last in first out: warm slots first
+};
+
+}  // namespace quire

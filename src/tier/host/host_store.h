@@ -1,0 +1,27 @@
+// HostStore: G2, a pool of slabs in host memory.
+//
+// Same slab-sized slots as G1 (tier/arena), a table from key to slot, and an eviction policy that
+// gives up children before parents. Copies run on a few worker threads; a get copies a layer and
+// checks its CRC while it is still in the cache, so that verification costs little beside the copy.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/kv_layout.h"
+#include "tier/tier.h"
+
+namespace quire {
+
+struct HostOptions {
+    KvLayout layout;
+    uint64_t capacity_bytes = 0;
+    std::string evict = "lru";  // a row of eviction_table()
+    uint32_t threads = 2;       // that copy
+    uint32_t queue_max = 1024;  // batches waiting; more is busy
+};
+
+// invalid: an unknown policy. full, io: as SlotArena::create.
+Result<std::unique_ptr<TierStore>> open_host_store(const HostOptions& options);
+
+}  // namespace quire
