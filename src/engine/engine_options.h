@@ -1,0 +1,37 @@
+// What an engine is told at start. Values only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "kernels/attention.h"
+
+namespace quire {
+
+struct EngineOptions {
+    std::string model_path;
+    std::string model_name;  // as clients name it; empty: the file's name without .gguf
+
+    bool cache = true;  // false: every prompt is computed, nothing is kept
+    uint64_t kv_memory_bytes = uint64_t{2} << 30;    // G1
+    uint64_t host_memory_bytes = uint64_t{4} << 30;  // G2; 0: none
+    std::string disk_dir;                            // G3; empty: none
+    uint64_t disk_bytes = uint64_t{64} << 30;
+    bool disk_reset = false;
+    std::string evict = "lru";
+    std::string admit_host = "all";
+    std::string admit_disk = "all";
+
+    int threads = 0;              // 0: one per core
+    uint32_t context_tokens = 0;  // 0: the model's own limit
+    uint32_t block_tokens = 16;
+    uint32_t step_tokens = 512;  // tokens computed in one step, all requests together
+    uint32_t max_running = 64;
+    uint32_t max_queue = 1024;
+    int64_t request_timeout_ns = int64_t{600} * 1'000'000'000;
+    const kernels::AttentionOps* attention = nullptr;  // nullptr: the fastest of this CPU
+    const Clock* clock = &system_clock();
+};
+
+}  // namespace quire

@@ -1,0 +1,291 @@
+#include "engine/model/forward.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <ggml-cpu.h>
+#include <ggml.h>
+
+#include "engine/model/step_graph.h"
+#include "engine/model/step_state.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kAlign = 64;
+// Graphs of few rows (decodes) come again and again; those of many rows cost little beside their
+// step.
+constexpr int32_t kKeptGraphRows = 64;
+constexpr size_t kKeptGraphs = 128;
+
+struct PoolDeleter {
+    void operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
+};
+
+int32_t rope_of(const LayerGeometry& g, const KvLayout& layout, size_t tables) {
+    return tables == 2 && layout.groups[g.group].kind == KvKind::window ? 1 : 0;
+}
+
+// Places the buffers one after the other; with a null base it only measures.
+size_t place_buffers(const StepState& s, std::byte* base, StepBuffers* out) {
+    const HParams& h = s.model->hparams();
+    const size_t rows = static_cast<size_t>(std::max(s.config.max_rows, kTiledRows));
+    const size_t tail = static_cast<size_t>(std::max(s.config.max_logit_rows, kTiledRows));
+    size_t at = 0;
+    auto take = [&](size_t bytes) {
+        std::byte* p = base == nullptr ? nullptr : base + at;
+        at += (bytes + kAlign - 1) / kAlign * kAlign + kAlign;
+        return p;
+    };
+    auto floats = [&](size_t n, int64_t width) {
+        return reinterpret_cast<float*>(take(n * static_cast<size_t>(width) * sizeof(float)));
+    };
+    out->x = floats(rows, h.n_embd);
+    out->x_tail = floats(tail, h.n_embd);
+    out->normed = floats(rows, h.n_embd);
+    out->qkv = floats(rows, s.qkv_width());
+    out->attn = floats(rows, s.heads_width());
+    out->delta = floats(rows, h.n_embd);
+    out->gate_up = floats(rows, int64_t{2} * h.n_ff);
+    out->act = floats(rows, h.n_ff);
+    out->logits = floats(tail, h.n_vocab);
+    for (float*& rope : out->rope) rope = floats(rows, h.rope_dim);
+    const int64_t widest = std::max({h.n_embd, h.n_ff, s.heads_width()});
+    out->q8k = take(kTiledRows * ggml_row_size(GGML_TYPE_Q8_K, (widest + 255) / 256 * 256));
+    return at;
+}
+
+class ForwardImpl final : public Forward {
+ public:
+    Status init(const GgufModel& model, const ForwardConfig& config) {
+        state_.model = &model;
+        state_.config = config;
+        state_.layout = model.kv_layout(config.block_tokens);
+        QUIRE_TRY(state_.layout.validate());
+        if (config.n_threads < 1 || config.max_rows < 1 || config.max_sequences < 1 ||
+            config.max_logit_rows < 1)
+            return make_error(Code::invalid, "threads and the bounds of a step must be positive");
+        state_.attention =
+            config.attention != nullptr ? config.attention : &kernels::best_attention();
+        state_.config.max_logit_rows = std::min(config.max_logit_rows, config.max_rows);
+        QUIRE_TRY(init_layers());
+        const size_t bytes = place_buffers(state_, nullptr, &state_.buf);
+        auto arena = Arena::create(bytes, "a step's activations and logits");
+        if (!arena) return arena.error();
+        state_.arena = std::move(arena).value();
+        place_buffers(state_, state_.arena.data(), &state_.buf);
+        init_ropes();
+        ggml_threadpool_params params = ggml_threadpool_params_default(config.n_threads);
+        params.poll = config.poll;
+        pool_.reset(ggml_threadpool_new(&params));
+        if (pool_ == nullptr)
+            return make_error(Code::full, "cannot start " + std::to_string(config.n_threads) +
+                                              " compute threads");
+        return {};
+    }
+
+    Result<StepResult> step(std::span<const StepSequence> sequences, LayerGate* gate) override {
+        QUIRE_TRY(check(sequences));
+        prepare(sequences, gate);
+        QUIRE_TRY(reserve_workspace());
+        const int32_t floor = state_.model->min_rows();
+        const int32_t rows = std::max(state_.n_rows, floor);
+        const int32_t tail = state_.n_logit_rows == 0 ? 0 : std::max(state_.n_logit_rows, floor);
+        StepGraph* graph = find_graph(rows, tail);
+        if (work_.size() < graph->work_bytes()) {
+            auto work = Arena::create(graph->work_bytes(), "ggml's scratch");
+            if (!work) return work.error();
+            work_ = std::move(work).value();
+        }
+        graph->compute(work_.data());
+        return finish();
+    }
+
+    void pause() override { ggml_threadpool_pause(pool_.get()); }
+    const KvLayout& layout() const override { return state_.layout; }
+    const ForwardConfig& config() const override { return state_.config; }
+
+ private:
+    Status init_layers() {
+        const HParams& h = state_.model->hparams();
+        state_.layers.resize(static_cast<size_t>(h.n_layers));
+        for (size_t g = 0; g < state_.layout.groups.size(); ++g) {
+            const KvGroup& group = state_.layout.groups[g];
+            for (size_t i = 0; i < group.layers.size(); ++i) {
+                LayerGeometry& layer = state_.layers[group.layers[i]];
+                layer.group = g;
+                layer.shape = {
+                    .n_heads = h.n_heads,
+                    .n_kv_heads = h.n_kv_heads,
+                    .head_dim = h.head_dim,
+                    .block_tokens = static_cast<int32_t>(state_.layout.block_tokens),
+                    .element = state_.layout.element,
+                    .window = static_cast<int32_t>(group.window_tokens),
+                    .scale = h.attention_scale,
+                    .layer_offset = static_cast<int64_t>(state_.layout.layer_offset(g, i)),
+                    .page_bytes = static_cast<int64_t>(state_.layout.page_bytes(g))};
+                if (const char* why = state_.attention->supports(layer.shape))
+                    return make_error(Code::unsupported, std::string("the attention kernel ") +
+                                                             state_.attention->name +
+                                                             " cannot run this model: " + why);
+            }
+        }
+        return {};
+    }
+
+    void init_ropes() {
+        const HParams& h = state_.model->hparams();
+        const float* factors = state_.model->weights().rope_factors();
+        state_.ropes.emplace_back(h.rope_dim, h.rope_base, h.rope_scale, factors);
+        if (h.window_tokens > 0)
+            state_.ropes.emplace_back(h.rope_dim, h.window_rope_base, 1.0, factors);
+        for (LayerGeometry& layer : state_.layers)
+            layer.rope = rope_of(layer, state_.layout, state_.ropes.size());
+    }
+
+    Status check(std::span<const StepSequence> sequences) const {
+        const HParams& h = state_.model->hparams();
+        int64_t rows = 0;
+        int64_t logit_rows = 0;
+        for (const StepSequence& s : sequences) {
+            const auto n = static_cast<int64_t>(s.tokens.size());
+            if (n == 0 || s.n_logit_rows < 0 || s.n_logit_rows > n || s.first_pos < 0)
+                return make_error(Code::invalid, "a step's sequence needs tokens and fitting rows");
+            if (s.first_pos + n > h.context_tokens)
+                return make_error(Code::invalid, "position " + std::to_string(s.first_pos + n) +
+                                                     " is past the model's context of " +
+                                                     std::to_string(h.context_tokens) + " tokens");
+            for (const TokenId t : s.tokens)
+                if (t < 0 || t >= h.n_vocab)
+                    return make_error(Code::invalid, "token " + std::to_string(t) +
+                                                         " is not in the model's vocabulary");
+            rows += n;
+            logit_rows += s.n_logit_rows;
+        }
+        const ForwardConfig& c = state_.config;
+        if (sequences.empty() || std::cmp_greater(sequences.size(), c.max_sequences) ||
+            rows > c.max_rows || logit_rows > c.max_logit_rows)
+            return make_error(Code::invalid, "a step of " + std::to_string(sequences.size()) +
+                                                 " sequences, " + std::to_string(rows) +
+                                                 " tokens and " + std::to_string(logit_rows) +
+                                                 " rows of logits is over its bounds");
+        return {};
+    }
+
+    void prepare(std::span<const StepSequence> sequences, LayerGate* gate) {
+        StepState& s = state_;
+        s.sequences = sequences;
+        s.gate = gate;
+        s.n_rows = s.n_logit_rows = 0;
+        s.row_token.clear();
+        s.row_position.clear();
+        s.tail_row.clear();
+        s.runs.clear();
+        s.attend_tail.clear();
+        for (auto& list : s.attend) list.clear();
+        s.dropped.assign(sequences.size(), false);
+        for (size_t i = 0; i < sequences.size(); ++i) add_sequence(i, sequences[i]);
+    }
+
+    void add_sequence(size_t index, const StepSequence& seq) {
+        StepState& s = state_;
+        const auto n = static_cast<int32_t>(seq.tokens.size());
+        const auto block = static_cast<int32_t>(s.layout.block_tokens);
+        for (int32_t r = 0; r < n; ++r) {
+            s.row_token.push_back(seq.tokens[static_cast<size_t>(r)]);
+            s.row_position.push_back(seq.first_pos + r);
+        }
+        for (int32_t r = 0; r < n;) {
+            const int32_t room = block - (seq.first_pos + r) % block;
+            const int32_t take = std::min(room, n - r);
+            s.runs.push_back({index, s.n_rows + r, seq.first_pos + r, take});
+            r += take;
+        }
+        kernels::AttnSequence attend = {.first_pos = seq.first_pos,
+                                        .n_rows = n,
+                                        .q = s.buf.qkv + int64_t{s.n_rows} * s.qkv_width(),
+                                        .out = s.buf.attn + int64_t{s.n_rows} * s.heads_width(),
+                                        .q_row_stride = s.qkv_width(),
+                                        .out_row_stride = s.heads_width()};
+        for (size_t g = 0; g < s.layout.groups.size(); ++g) {
+            attend.slabs = seq.slabs[g];
+            s.attend[g].push_back(attend);
+        }
+        if (const int32_t tail = seq.n_logit_rows; tail > 0) {
+            const int32_t skip = n - tail;
+            attend.slabs = seq.slabs[s.layers.back().group];
+            attend.first_pos += skip;
+            attend.n_rows = tail;
+            attend.q += int64_t{skip} * s.qkv_width();
+            attend.out = s.buf.attn + int64_t{s.n_logit_rows} * s.heads_width();
+            s.attend_tail.push_back(attend);
+            for (int32_t r = 0; r < tail; ++r) s.tail_row.push_back(s.n_rows + skip + r);
+            s.n_logit_rows += tail;
+        }
+        s.n_rows += n;
+    }
+
+    Status reserve_workspace() {
+        size_t need = 0;
+        for (const LayerGeometry& layer : state_.layers)
+            need = std::max(
+                need, state_.attention->workspace_bytes(layer.shape, state_.attend[layer.group],
+                                                        state_.config.n_threads));
+        need = std::max(
+            need, state_.attention->workspace_bytes(state_.layers.back().shape, state_.attend_tail,
+                                                    state_.config.n_threads));
+        if (need <= state_.workspace.size()) return {};
+        auto workspace = Arena::create(need + need / 2, "attention's workspace");
+        if (!workspace) return workspace.error();
+        state_.workspace = std::move(workspace).value();
+        return {};
+    }
+
+    StepGraph* find_graph(int32_t rows, int32_t tail) {
+        if (rows > kKeptGraphRows) {
+            if (large_key_ != std::pair(rows, tail)) {
+                large_ = StepGraph::build(&state_, rows, tail, pool_.get());
+                large_key_ = {rows, tail};
+            }
+            return large_.get();
+        }
+        auto& slot = graphs_[{rows, tail}];
+        if (slot == nullptr) {
+            if (graphs_.size() > kKeptGraphs) {
+                graphs_.clear();
+                return find_graph(rows, tail);
+            }
+            slot = StepGraph::build(&state_, rows, tail, pool_.get());
+        }
+        return slot.get();
+    }
+
+    StepResult finish() const {
+        StepResult result;
+        const auto vocab = static_cast<size_t>(state_.model->hparams().n_vocab);
+        result.logits = {state_.buf.logits, static_cast<size_t>(state_.n_logit_rows) * vocab};
+        for (size_t i = 0; i < state_.dropped.size(); ++i)
+            if (state_.dropped[i]) result.dropped.push_back(i);
+        return result;
+    }
+
+    StepState state_;
+    std::unique_ptr<ggml_threadpool, PoolDeleter> pool_;
+    std::map<std::pair<int32_t, int32_t>, std::unique_ptr<StepGraph>> graphs_;
+    std::unique_ptr<StepGraph> large_;
+    std::pair<int32_t, int32_t> large_key_ = {0, 0};
+    Arena work_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Forward>> Forward::create(const GgufModel& model,
+                                                 const ForwardConfig& config) {
+    auto forward = std::make_unique<ForwardImpl>();
+    QUIRE_TRY(forward->init(model, config));
+    return std::unique_ptr<Forward>(std::move(forward));
+}
+
+}  // namespace quire

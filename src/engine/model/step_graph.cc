@@ -1,0 +1,144 @@
+#include "engine/model/step_graph.h"
+
+#include <deque>
+#include <variant>
+
+#include <ggml-cpu.h>
+#include <ggml.h>
+
+#include "base/check.h"
+#include "engine/model/step_ops.h"
+
+namespace quire {
+namespace {
+
+using AnyOp = std::variant<EmbedOp, NormOp, QkvOp, AttendOp, QuantiseOp, DotOp, SoftcapOp>;
+
+void run_any(ggml_tensor*, int thread, int n_threads, void* op) {
+    std::visit([&](const auto& o) { o.run(thread, n_threads); }, *static_cast<AnyOp*>(op));
+}
+
+class GraphImpl final : public StepGraph {
+ public:
+    GraphImpl(StepState* state, int32_t rows, int32_t logit_rows, ggml_threadpool* pool)
+        : state_(state), rows_(rows), logit_rows_(logit_rows) {
+        const size_t nodes = static_cast<size_t>(state->model->hparams().n_layers) * 32 + 32;
+        context_ = ggml_init({.mem_size = ggml_tensor_overhead() * nodes * 2 +
+                                          ggml_graph_overhead_custom(nodes * 2, false),
+                              .mem_buffer = nullptr,
+                              .no_alloc = true});
+        graph_ = ggml_new_graph_custom(context_, nodes * 2, false);
+        build_layers();
+        plan_ = ggml_graph_plan(graph_, state->config.n_threads, pool);
+    }
+    ~GraphImpl() override { ggml_free(context_); }
+
+    size_t work_bytes() const override { return plan_.work_size; }
+
+    void compute(std::byte* work) override {
+        plan_.work_data = reinterpret_cast<uint8_t*>(work);
+        const ggml_status status = ggml_graph_compute(graph_, &plan_);
+        QUIRE_CHECK(status == GGML_STATUS_SUCCESS, "ggml failed to compute a graph");
+    }
+
+ private:
+    void add(AnyOp op) {
+        AnyOp& kept = ops_.emplace_back(op);
+        ggml_tensor* node = ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_any,
+                                           GGML_N_TASKS_MAX, &kept);
+        node->data = &kept;  // no output of its own
+        ggml_build_forward_expand(graph_, node);
+    }
+
+    ggml_tensor* leaf(float* data, int64_t width, int64_t rows) {
+        ggml_tensor* t = ggml_new_tensor_2d(context_, GGML_TYPE_F32, width, rows);
+        t->data = data;
+        return t;
+    }
+
+    // out[rows][p.n_out] = in[rows][p.n_in] x p
+    void multiply(const Projection& p, float* in, float* out, int32_t rows) {
+        bool quantised = false;
+        int64_t column = 0;
+        for (ggml_tensor* part : p.parts) {
+            const MatmulTraits& traits = state_->model->traits(part);
+            if (traits.small_rows != nullptr && rows < kTiledRows) {
+                // Also resets the cursor that the product shares, so once per product.
+                (void)quantised;
+                add(QuantiseOp{state_, rows, in, p.n_in});
+                add(DotOp{state_, rows, part, traits.small_rows, out + column, p.n_out});
+            } else {
+                ggml_tensor* y = ggml_mul_mat(context_, part, leaf(in, p.n_in, rows));
+                y->data = out + column;
+                y->nb[1] = static_cast<size_t>(p.n_out) * sizeof(float);
+                y->nb[2] = y->nb[3] = y->nb[1] * static_cast<size_t>(rows);
+                ggml_build_forward_expand(graph_, y);
+            }
+            column += part->ne[1];
+        }
+    }
+
+    void activate(int32_t rows) {
+        const HParams& h = state_->model->hparams();
+        ggml_tensor* both = leaf(state_->buf.gate_up, int64_t{2} * h.n_ff, rows);
+        ggml_tensor* y = h.family->activation == Activation::silu ? ggml_swiglu(context_, both)
+                                                                  : ggml_geglu(context_, both);
+        y->data = state_->buf.act;
+        ggml_build_forward_expand(graph_, y);
+    }
+
+    void build_layers() {
+        const HParams& h = state_->model->hparams();
+        const Weights& w = state_->model->weights();
+        const StepBuffers& b = state_->buf;
+        add(EmbedOp{state_, rows_});
+        float* x = b.x;
+        int32_t rows = rows_;
+        const float* delta = nullptr;  // not yet added to x
+        const float* delta_norm = nullptr;
+        for (int32_t i = 0; i < h.n_layers; ++i) {
+            const LayerWeights& layer = w.layer(static_cast<size_t>(i));
+            const bool last = i + 1 == h.n_layers;
+            add(NormOp{state_, rows, x, nullptr, delta, delta_norm, x, layer.attn_norm, b.normed});
+            multiply(layer.qkv, b.normed, b.qkv, rows);
+            add(QkvOp{state_, i, last});
+            if (last && logit_rows_ == 0) return;
+            add(AttendOp{state_});
+            const std::vector<int32_t>* map = nullptr;
+            if (last) {
+                map = &state_->tail_row;
+                rows = logit_rows_;
+            }
+            multiply(layer.out, b.attn, b.delta, rows);
+            float* x_next = last ? b.x_tail : x;
+            add(NormOp{state_, rows, x, map, b.delta, layer.post_attn_norm, x_next, layer.ffn_norm,
+                       b.normed});
+            x = x_next;
+            multiply(layer.gate_up, b.normed, b.gate_up, rows);
+            activate(rows);
+            multiply(layer.down, b.act, b.delta, rows);
+            delta = b.delta;
+            delta_norm = layer.post_ffn_norm;
+        }
+        add(NormOp{state_, rows, x, nullptr, delta, delta_norm, x, w.output_norm(), b.normed});
+        multiply(w.head(), b.normed, b.logits, rows);
+        if (h.final_softcap > 0) add(SoftcapOp{state_, rows});
+    }
+
+    StepState* state_;
+    int32_t rows_;
+    int32_t logit_rows_;
+    ggml_context* context_ = nullptr;
+    ggml_cgraph* graph_ = nullptr;
+    ggml_cplan plan_ = {};
+    std::deque<AnyOp> ops_;  // stable addresses: nodes point at them
+};
+
+}  // namespace
+
+std::unique_ptr<StepGraph> StepGraph::build(StepState* state, int32_t rows, int32_t logit_rows,
+                                            ggml_threadpool* pool) {
+    return std::make_unique<GraphImpl>(state, rows, logit_rows, pool);
+}
+
+}  // namespace quire

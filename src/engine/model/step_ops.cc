@@ -1,0 +1,215 @@
+#include "engine/model/step_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <ggml-cpu.h>
+#include <ggml.h>
+
+namespace quire {
+namespace {
+
+// 1 / sqrt(mean(v^2) + eps), summed in double in one fixed order.
+float inverse_rms(const float* v, int32_t n, float eps) {
+    double lanes[4] = {};
+    int32_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int j = 0; j < 4; ++j) lanes[j] += static_cast<double>(v[i + j] * v[i + j]);
+    for (; i < n; ++i) lanes[0] += static_cast<double>(v[i] * v[i]);
+    const double mean = (lanes[0] + lanes[1] + lanes[2] + lanes[3]) / n;
+    return 1.0f / std::sqrt(static_cast<float>(mean) + eps);
+}
+
+void rms_norm(const float* v, const float* weight, int32_t n, float eps, float* out) {
+    const float scale = inverse_rms(v, n, eps);
+    for (int32_t i = 0; i < n; ++i) out[i] = v[i] * scale * weight[i];
+}
+
+void dequantise_row(const ggml_tensor* matrix, int64_t row, float* out) {
+    const char* from = static_cast<const char*>(matrix->data) + row * matrix->nb[1];
+    if (matrix->type == GGML_TYPE_F32) {
+        memcpy(out, from, static_cast<size_t>(matrix->ne[0]) * sizeof(float));
+        return;
+    }
+    ggml_get_type_traits(matrix->type)->to_float(from, out, matrix->ne[0]);
+}
+
+}  // namespace
+
+void EmbedOp::run(int thread, int n_threads) const {
+    const StepFence fence(state);
+    const HParams& h = state->model->hparams();
+    const float scale = h.family->scale_embedding ? std::sqrt(static_cast<float>(h.n_embd)) : 1.0f;
+    for (int32_t r = thread; r < rows; r += n_threads) {
+        float* out = state->buf.x + int64_t{r} * h.n_embd;
+        const bool padding = r >= state->n_rows;
+        const auto index = static_cast<size_t>(r);
+        if (padding) {
+            std::fill(out, out + h.n_embd, 0.0f);
+        } else {
+            dequantise_row(state->model->weights().embedding(), state->row_token[index], out);
+            if (scale != 1.0f)
+                for (int32_t i = 0; i < h.n_embd; ++i) out[i] *= scale;
+        }
+        for (size_t t = 0; t < state->ropes.size(); ++t)
+            state->ropes[t].fill(padding ? 0 : state->row_position[index],
+                                 state->buf.rope[t] + int64_t{r} * h.rope_dim);
+    }
+}
+
+void NormOp::run(int thread, int n_threads) const {
+    const StepFence fence(state);
+    const HParams& h = state->model->hparams();
+    const int32_t n = h.n_embd;
+    for (int32_t r = thread; r < rows; r += n_threads) {
+        const bool mapped = map != nullptr && r < static_cast<int32_t>(map->size());
+        const int64_t from = mapped ? (*map)[static_cast<size_t>(r)] : r;
+        const float* in = x + from * n;
+        float* sum = x_out + int64_t{r} * n;
+        float* result = out + int64_t{r} * n;
+        if (delta == nullptr) {
+            if (sum != in) memcpy(sum, in, static_cast<size_t>(n) * sizeof(float));
+        } else {
+            const float* d = delta + int64_t{r} * n;
+            if (delta_norm != nullptr) {
+                rms_norm(d, delta_norm, n, h.norm_eps, result);
+                d = result;
+            }
+            for (int32_t i = 0; i < n; ++i) sum[i] = in[i] + d[i];
+        }
+        rms_norm(sum, weight, n, h.norm_eps, result);
+    }
+}
+
+namespace {
+
+// Everything that happens to the heads of one KV group in one block run.
+void run_heads(StepState* s, const LayerWeights& w, const LayerGeometry& g, const BlockRun& run,
+               int32_t kv_head) {
+    const HParams& h = s->model->hparams();
+    const int32_t group_heads = h.n_heads / h.n_kv_heads;
+    const int64_t width = s->qkv_width();
+    const int32_t k_column = (h.n_heads + kv_head) * h.head_dim;
+    const int32_t v_column = (h.n_heads + h.n_kv_heads + kv_head) * h.head_dim;
+    const int32_t pairs = h.rope_dim / 2;
+    auto finish = [&](float* row, int32_t column, const float* norm, const float* table) {
+        float* head = row + column;
+        if (w.qkv_bias != nullptr)
+            for (int32_t i = 0; i < h.head_dim; ++i) head[i] += w.qkv_bias[column + i];
+        if (table == nullptr) return;  // V
+        if (norm != nullptr) rms_norm(head, norm, h.head_dim, h.norm_eps, head);
+        rope_rotate(h.family->rope, pairs, table, head);
+    };
+    float* const first = s->buf.qkv + run.row * width;
+    for (int32_t r = 0; r < run.n_rows; ++r) {
+        float* row = first + r * width;
+        const float* table = s->buf.rope[g.rope] + int64_t{run.row + r} * h.rope_dim;
+        for (int32_t q = kv_head * group_heads; q < (kv_head + 1) * group_heads; ++q)
+            finish(row, q * h.head_dim, w.q_norm, table);
+        finish(row, k_column, w.k_norm, table);
+        finish(row, v_column, nullptr, nullptr);
+    }
+    // This head alone, as a shape with one KV head that starts at its page.
+    kernels::AttnShape shape = g.shape;
+    shape.layer_offset += kv_head * shape.page_bytes;
+    shape.n_heads = group_heads;
+    shape.n_kv_heads = 1;
+    const kernels::StoreSequence store = {.slabs = s->sequences[run.sequence].slabs[g.group],
+                                          .first_pos = run.position,
+                                          .n_rows = run.n_rows,
+                                          .k = first + k_column,
+                                          .v = first + v_column,
+                                          .k_row_stride = width,
+                                          .v_row_stride = width};
+    s->attention->store(shape, {&store, 1}, 0, 1);
+}
+
+void pass_gate(StepState* s, int32_t layer) {
+    if (s->gate == nullptr) return;
+    for (size_t i = 0; i < s->sequences.size(); ++i) {
+        if (s->dropped[i]) continue;
+        if (!s->gate->wait_layer(static_cast<uint32_t>(layer), i)) s->dropped[i] = true;
+    }
+}
+
+// The sequences that are still in the step; an AttnSequence has no index, so they are matched by
+// order.
+void remove_dropped(StepState* s, std::vector<kernels::AttnSequence>* list, bool tail) {
+    if (std::none_of(s->dropped.begin(), s->dropped.end(), [](bool d) { return d; })) return;
+    size_t at = 0;
+    for (size_t i = 0; i < s->sequences.size(); ++i) {
+        if (tail && s->sequences[i].n_logit_rows == 0) continue;
+        if (s->dropped[i]) (*list)[at].n_rows = 0;
+        ++at;
+    }
+}
+
+}  // namespace
+
+void QkvOp::run(int thread, int n_threads) const {
+    const StepFence fence(state);
+    StepState* s = state;
+    const auto index = static_cast<size_t>(layer);
+    const LayerGeometry& g = s->layers[index];
+    const LayerWeights& w = s->model->weights().layer(index);
+    const int32_t kv_heads = g.shape.n_kv_heads;
+    const auto tasks = static_cast<int32_t>(s->runs.size()) * kv_heads;
+    for (int32_t t = thread; t < tasks; t += n_threads)
+        run_heads(s, w, g, s->runs[static_cast<size_t>(t / kv_heads)], t % kv_heads);
+    if (thread != 0) return;
+    pass_gate(s, layer);
+    std::vector<kernels::AttnSequence>* list = tail_only ? &s->attend_tail : &s->attend[g.group];
+    remove_dropped(s, list, tail_only);
+    s->attention_cursor.store(0, std::memory_order_relaxed);
+    s->batch = {.shape = g.shape,
+                .sequences = *list,
+                .workspace = {s->workspace.data(), s->workspace.size()},
+                .cursor = &s->attention_cursor};
+}
+
+void AttendOp::run(int thread, int n_threads) const {
+    const StepFence fence(state);
+    if (!state->batch.sequences.empty()) state->attention->run(state->batch, thread, n_threads);
+}
+
+void QuantiseOp::run(int thread, int n_threads) const {
+    const StepFence fence(state);
+    if (thread == 0) state->dot_cursor.store(0, std::memory_order_relaxed);
+    constexpr int64_t kBlock = 256;
+    const size_t block_bytes = ggml_row_size(GGML_TYPE_Q8_K, kBlock);
+    const ggml_from_float_t quantise = ggml_get_type_traits_cpu(GGML_TYPE_Q8_K)->from_float;
+    const int64_t blocks = rows * n_in / kBlock;
+    for (int64_t b = thread; b < blocks; b += n_threads)
+        quantise(in + b * kBlock, state->buf.q8k + static_cast<size_t>(b) * block_bytes, kBlock);
+}
+
+void DotOp::run(int thread, int n_threads) const {
+    const StepFence fence(state);
+    (void)thread;
+    const int64_t n_in = weights->ne[0];
+    const int64_t n_out = weights->ne[1];
+    const size_t row_bytes = ggml_row_size(GGML_TYPE_Q8_K, n_in);
+    const auto chunk = static_cast<int32_t>(std::max<int64_t>(16, n_out / (8 * n_threads)));
+    while (true) {
+        const int64_t from = state->dot_cursor.fetch_add(chunk, std::memory_order_relaxed);
+        if (from >= n_out) return;
+        const int64_t to = std::min<int64_t>(from + chunk, n_out);
+        for (int64_t i = from; i < to; ++i) {
+            const char* w = static_cast<const char*>(weights->data) + i * weights->nb[1];
+            for (int32_t r = 0; r < rows; ++r)
+                out[r * out_stride + i] =
+                    dot(w, state->buf.q8k + static_cast<size_t>(r) * row_bytes, n_in);
+        }
+    }
+}
+
+void SoftcapOp::run(int thread, int n_threads) const {
+    const StepFence fence(state);
+    const HParams& h = state->model->hparams();
+    const int64_t n = int64_t{rows} * h.n_vocab;
+    for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; ++i)
+        state->buf.logits[i] = h.final_softcap * std::tanh(state->buf.logits[i] / h.final_softcap);
+}
+
+}  // namespace quire

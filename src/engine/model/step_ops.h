@@ -1,0 +1,78 @@
+// The operations between matrix products, as tasks that ggml's worker threads share.
+//
+// Every function is called once by each of n threads; work is split by rows (or heads, or weight
+// rows), so that no sum ever crosses threads. A record names the buffers and weights of one node of
+// the graph and lives as long as the graph.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/model/step_state.h"
+
+struct ggml_tensor;
+
+namespace quire {
+
+// Embeds the step's tokens into buf.x and fills the rope tables. Padding rows become zero.
+struct EmbedOp {
+    StepState* state;
+    int32_t rows;
+    void run(int thread, int n_threads) const;
+};
+
+// x_out[i] = x[map(i)] + post_norm(delta[i]);  out[i] = rms_norm(x_out[i]) * weight.
+struct NormOp {
+    StepState* state;
+    int32_t rows;
+    const float* x;
+    const std::vector<int32_t>* map;  // nullptr: the same row
+    const float* delta;               // nullptr: add nothing
+    const float* delta_norm;          // weight of the norm on delta; nullptr: none
+    float* x_out;
+    const float* weight;
+    float* out;
+    void run(int thread, int n_threads) const;
+};
+
+// Biases, per-head norms and RoPE on Q and K in place; K and V into pages; then the layer's gate,
+// after which the layer's attention batch is ready.
+struct QkvOp {
+    StepState* state;
+    int32_t layer;
+    bool tail_only;  // the last layer attends for logit rows only
+    void run(int thread, int n_threads) const;
+};
+
+struct AttendOp {
+    StepState* state;
+    void run(int thread, int n_threads) const;
+};
+
+// Quantises rows to Q8_K for DotOp.
+struct QuantiseOp {
+    StepState* state;
+    int32_t rows;
+    const float* in;
+    int64_t n_in;
+    void run(int thread, int n_threads) const;
+};
+
+// out[r][i] = weights row i . quantised row r, by a kernel for few rows.
+struct DotOp {
+    StepState* state;
+    int32_t rows;
+    const ggml_tensor* weights;
+    KquantDot dot;
+    float* out;
+    int64_t out_stride;
+    void run(int thread, int n_threads) const;
+};
+
+// logits = cap * tanh(logits / cap)
+struct SoftcapOp {
+    StepState* state;
+    int32_t rows;
+    void run(int thread, int n_threads) const;
+};
+
+}  // namespace quire

@@ -1,0 +1,107 @@
+// What the operations of a step share: buffers, the rows and sequences at hand, the layers'
+// geometry.
+//
+// Written by the stepping thread before the graph starts; during the graph each field is written by
+// one operation and read by later ones, with a barrier between (ggml's, after every operation).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/model/arena.h"
+#include "engine/model/forward.h"
+#include "engine/model/rope.h"
+
+namespace quire {
+
+// Rows are contiguous in each buffer.
+struct StepBuffers {
+    float* x = nullptr;        // [rows][n_embd] residual stream
+    float* x_tail = nullptr;   // [logit rows][n_embd] the same, once only logit rows go on
+    float* normed = nullptr;   // [rows][n_embd]
+    float* qkv = nullptr;      // [rows][(n_heads + 2 n_kv_heads) head_dim]
+    float* attn = nullptr;     // [rows][n_heads head_dim]
+    float* delta = nullptr;    // [rows][n_embd] what attention or feed-forward adds
+    float* gate_up = nullptr;  // [rows][2 n_ff]
+    float* act = nullptr;      // [rows][n_ff]
+    float* logits = nullptr;   // [logit rows][n_vocab]
+    float* rope[2] = {};       // [rows][rope_dim]: full, window
+    std::byte* q8k = nullptr;  // [kTiledRows][Q8_K row]
+};
+
+struct LayerGeometry {
+    size_t group = 0;
+    kernels::AttnShape shape;
+    int rope = 0;  // index of the rope table
+};
+
+// Consecutive new rows of one sequence inside one block.
+struct BlockRun {
+    size_t sequence = 0;
+    int32_t row = 0;  // in the step
+    int32_t position = 0;
+    int32_t n_rows = 0;
+};
+
+struct StepState {
+    const GgufModel* model = nullptr;
+    ForwardConfig config;
+    KvLayout layout;
+    const kernels::AttentionOps* attention = nullptr;
+    std::vector<LayerGeometry> layers;
+    std::vector<RopeTable> ropes;  // one or two
+    Arena arena;
+    StepBuffers buf;
+
+    // The step at hand.
+    std::span<const StepSequence> sequences;
+    LayerGate* gate = nullptr;
+    int32_t n_rows = 0;
+    int32_t n_logit_rows = 0;
+    std::vector<TokenId> row_token;  // [n_rows]
+    std::vector<int32_t> row_position;
+    std::vector<int32_t> tail_row;  // [n_logit_rows] row of each logit row
+    std::vector<BlockRun> runs;
+    std::vector<bool> dropped;                                          // by sequence
+    std::array<std::vector<kernels::AttnSequence>, kMaxGroups> attend;  // all rows
+    std::vector<kernels::AttnSequence> attend_tail;  // logit rows only, last layer's group
+    Arena workspace;
+    kernels::AttnBatch batch;  // of the layer at hand
+    std::atomic<int32_t> attention_cursor{0};
+    std::atomic<int32_t> dot_cursor{0};
+    std::atomic<uint32_t> fence{0};  // see StepFence
+
+    int32_t heads_width() const {
+        const HParams& h = model->hparams();
+        return h.n_heads * h.head_dim;
+    }
+    int32_t qkv_width() const {
+        const HParams& h = model->hparams();
+        return (h.n_heads + 2 * h.n_kv_heads) * h.head_dim;
+    }
+};
+
+// Makes ggml's barriers visible to ThreadSanitizer, which cannot see into the library: each
+// operation acquires what all earlier ones released. Nothing in other builds.
+class StepFence {
+ public:
+    explicit StepFence(StepState* state) : state_(state) { touch(); }
+    ~StepFence() { touch(); }
+    StepFence(const StepFence&) = delete;
+    StepFence& operator=(const StepFence&) = delete;
+
+ private:
+    void touch() {
+#if defined(__SANITIZE_THREAD__)
+        state_->fence.fetch_add(1, std::memory_order_acq_rel);
+#else
+        (void)state_;
+#endif
+    }
+    StepState* state_;
+};
+
+}  // namespace quire
