@@ -65,6 +65,7 @@ std::vector<Finding> check_all(const std::vector<Source>& sources,
         take(check_includes(source, paths));
         take(check_calls(source));
         take(check_words(source));
+        take(check_paths(source, paths));
     }
     return findings;
 }

@@ -26,6 +26,8 @@ std::vector<Finding> check_includes(const Source& source, std::span<const std::s
 std::vector<Finding> check_calls(const Source& source);
 // Left-over review marks, paths of one machine, hosts of package registries.
 std::vector<Finding> check_words(const Source& source);
+// Paths in backticks in a document that do not exist.
+std::vector<Finding> check_paths(const Source& source, std::span<const std::string> paths);
 // A C++ source that no CMakeLists.txt names. Looks at all sources together.
 std::vector<Finding> check_targets(std::span<const Source> sources);
 

@@ -191,6 +191,17 @@ TEST(Words, FindsReviewMarksPathsAndHosts) {
                 ElementsAre("registry"));
 }
 
+TEST(Paths, DocumentsNameWhatExists) {
+    std::vector<std::string> paths = {"src/core/x.h"};
+    auto check = [&](std::string_view text) {
+        return rules_of(check_paths(make_source("A.md", text), paths));
+    };
+    EXPECT_THAT(check("see `src/core/x.h` and `src/core/`, or `tools/x --flag`, `src/<layer>/`\n"),
+                IsEmpty());
+    EXPECT_THAT(check("see `src/core/y.h`\n"), ElementsAre("dead-path"));
+    EXPECT_THAT(check("`a` see `src/odd/`\n"), ElementsAre("dead-path"));
+}
+
 TEST(Targets, EverySourceIsNamedByACMakeFile) {
     std::vector<Source> sources;
     sources.push_back(make_source("src/core/CMakeLists.txt", "f(SOURCES a.cc cpu/b.cc) # c.cc\n"));

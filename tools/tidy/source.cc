@@ -141,8 +141,11 @@ bool waived(const Source& source, int line, std::string_view rule) {
 }
 
 bool is_test(std::string_view path) {
-    return path.ends_with("_test.cc") || path.ends_with("_fuzz.cc") || path.starts_with("tests/") ||
-           path.starts_with("fuzz/");
+    for (std::string_view part :
+         {"_test.cc", "_fuzz.cc", "_fixture.", "_bench", "/bench/", "/testing/", "/fake_"}) {
+        if (path.find(part) != path.npos) return true;
+    }
+    return path.starts_with("tests/") || path.starts_with("fuzz/");
 }
 
 }  // namespace quire::tidy

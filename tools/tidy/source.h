@@ -33,6 +33,7 @@ Source make_source(std::string path, std::string_view content);
 // it.
 bool waived(const Source& source, int line, std::string_view rule);
 
-bool is_test(std::string_view path);  // *_test.cc, *_fuzz.cc, tests/, fuzz/
+// Tests, their fixtures and fakes, fuzzers and benches: not part of what a server runs.
+bool is_test(std::string_view path);
 
 }  // namespace quire::tidy
