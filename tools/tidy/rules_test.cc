@@ -204,8 +204,10 @@ TEST(Paths, DocumentsNameWhatExists) {
 
 TEST(Targets, EverySourceIsNamedByACMakeFile) {
     std::vector<Source> sources;
-    sources.push_back(make_source("src/core/CMakeLists.txt", "f(SOURCES a.cc cpu/b.cc) # c.cc\n"));
-    for (const char* path : {"src/core/a.cc", "src/core/cpu/b.cc", "src/core/c.cc"}) {
+    sources.push_back(
+        make_source("src/core/CMakeLists.txt", "f(SOURCES a.cc cpu/b.cc ../base/d.cc) # c.cc\n"));
+    for (const char* path :
+         {"src/base/d.cc", "src/core/a.cc", "src/core/cpu/b.cc", "src/core/c.cc"}) {
         sources.push_back(make_source(path, "int a;\n"));
     }
     std::vector<Finding> findings = check_targets(sources);

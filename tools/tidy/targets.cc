@@ -1,7 +1,10 @@
 #include <cctype>
+#include <filesystem>
 #include <set>
 
 #include "rules.h"
+
+namespace fs = std::filesystem;
 
 namespace quire::tidy {
 namespace {
@@ -23,7 +26,8 @@ void collect(const Source& source, std::set<std::string>& named) {
         for (size_t i = 0; i < text.size();) {
             size_t end = i;
             while (end < text.size() && is_path_char(text[end])) ++end;
-            if (end > i) named.insert(folder + std::string(text.substr(i, end - i)));
+            const fs::path named_path = folder + std::string(text.substr(i, end - i));
+            if (end > i) named.insert(named_path.lexically_normal().generic_string());
             i = end + 1;
         }
     }
