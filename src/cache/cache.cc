@@ -131,13 +131,11 @@ std::vector<LeaseId> Cache::poll() {
     return expired;
 }
 
-bool Cache::could_grow(LeaseId id, uint32_t tokens) const {
-    const Lease& held = lease(id);
-    const uint32_t blocks =
-        (tokens + options_.layout.block_tokens - 1) / options_.layout.block_tokens;
-    for (uint32_t g = 0; g < held.tables.size(); ++g) {
-        const uint32_t have = static_cast<uint32_t>(held.tables[g].slots.size());
-        if (blocks > have && blocks - have > pool_->available(g)) return false;
+bool Cache::has_room(uint32_t tokens) const {
+    const uint32_t block_tokens = options_.layout.block_tokens;
+    for (uint32_t g = 0; g < options_.layout.groups.size(); ++g) {
+        const uint32_t below = first_needed_block(options_.layout.groups[g], block_tokens, tokens);
+        if ((tokens + block_tokens - 1) / block_tokens - below > pool_->available(g)) return false;
     }
     return true;
 }

@@ -48,10 +48,10 @@ class Cache {
     // Handles what movers reported; retries waiting leases. Returns leases past their deadline.
     std::vector<LeaseId> poll();
 
+    // Whether every group could give pages for `tokens` tokens now (an upper bound).
+    bool has_room(uint32_t tokens) const;
     // Makes every group's pages for positions [.., tokens) exist. full: nothing can be evicted now.
     Status grow(LeaseId id, uint32_t tokens);
-    // Pages a grow() to `tokens` would need from the fullest group, and what that group could give.
-    bool could_grow(LeaseId id, uint32_t tokens) const;
     std::span<std::byte* const> table(LeaseId id, uint32_t group) const;
     void append(LeaseId id, TokenId token);
     // KV of positions [0, computed_tokens) is complete; publishes blocks that became whole.

@@ -38,6 +38,7 @@ Result<LeaseId> Cache::acquire(const AcquireRequest& request) {
     made->chain.append(request.prompt);
     made->prompt_tokens = tokens;
     made->deadline_ns = request.deadline_ns;
+    made->reuse = request.reuse;
     made->wait_until_ns = clock_.monotonic_ns() + kSharedWaitMax_ns;
     made->tables.resize(options_.layout.groups.size());
     Lease& held = *made;
@@ -122,6 +123,7 @@ void Cache::start(Lease& held) {
         become_ready(held);
         return;
     }
+    if (!held.reuse) return become_ready(held);
     Survey found = survey(held.chain, *held.keys, limit);
     if (must_wait(held, found, limit)) {
         if (!waited) ++stats_.shared_waits;

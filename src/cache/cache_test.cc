@@ -255,7 +255,7 @@ TEST(Cache, GrowFailsOnlyWhenEverythingIsPinned) {
     h.compute(first, a, {});
     const LeaseId second = h.acquire(b);
     h.compute(second, b, {});
-    EXPECT_FALSE(h.cache->could_grow(second, 9 * kBlock));
+    EXPECT_FALSE(h.cache->has_room(1));
     EXPECT_EQ(h.cache->grow(second, 9 * kBlock).code(), Code::full);
     h.settle_stores();
     h.cache->release(first);

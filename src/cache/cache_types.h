@@ -40,6 +40,7 @@ struct AcquireRequest {
     std::string tenant;
     std::string salt;
     int64_t deadline_ns = 0;  // monotonic; the lease is reported expired after it
+    bool reuse = true;        // false: compute the whole prompt (its logits are wanted)
 };
 
 // Where a lease stands. waiting and loading end by themselves (Cache::poll), each within its bound.

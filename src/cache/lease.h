@@ -47,6 +47,7 @@ struct Lease {
     uint32_t pending_loads = 0;
     bool load_failed = false;
     int attempts = 0;
+    bool reuse = true;
 
     explicit Lease(BlockChain c) : chain(std::move(c)) {}
     Namespace ns() const { return {tenant, salt}; }

@@ -1,7 +1,7 @@
 // The embedded engine: continuous batching of GGUF models over the cache.
 //
-// One thread owns the model, the cache and all requests; it sleeps when there is nothing to do. Verbs of
-// EngineApi reach it through a mailbox. See engine_loop.cc for the life of a step.
+// One thread owns the model, the cache and all requests; it sleeps when there is nothing to do.
+// Verbs of EngineApi reach it through a mailbox. See engine_loop.cc for the life of a step.
 #pragma once
 
 #include <memory>

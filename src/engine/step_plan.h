@@ -8,7 +8,7 @@
 namespace quire {
 
 struct StepBounds {
-    uint32_t tokens = 512;     // in all
+    uint32_t tokens = 512;  // in all
     uint32_t sequences = 64;
     uint32_t logit_rows = 64;
 };
@@ -20,8 +20,10 @@ struct StepCandidate {
     bool all_logits = false;      // wants logits of every prompt row
 };
 
-// Tokens to take of each candidate, in order (0: none). Decodes first, one token each, so that running
-// answers never wait for a long prompt; then prompts first come, first served, with what is left.
-std::vector<uint32_t> plan_step(std::span<const StepCandidate> candidates, const StepBounds& bounds);
+// Tokens to take of each candidate, in order (0: none). Decodes first, one token each, so that
+// running answers never wait for a long prompt; then prompts first come, first served, with what is
+// left.
+std::vector<uint32_t> plan_step(std::span<const StepCandidate> candidates,
+                                const StepBounds& bounds);
 
 }  // namespace quire

@@ -24,7 +24,9 @@ TEST(StepPlan, ARequestThatWantsAllLogitsTakesTheirRows) {
     EXPECT_EQ(plan_step(some, {.tokens = 512, .logit_rows = 64}), (Take{64, 0}));
 }
 
-TEST(StepPlan, NothingToDo) { EXPECT_TRUE(plan_step({}, {}).empty()); }
+TEST(StepPlan, NothingToDo) {
+    EXPECT_TRUE(plan_step({}, {}).empty());
+}
 
 }  // namespace
 }  // namespace quire

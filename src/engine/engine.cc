@@ -1,0 +1,107 @@
+// Opening an engine: model, vocabulary, tiers, cache, thread.
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "engine/engine_core.h"
+
+namespace quire {
+namespace {
+
+// A first guess, corrected by every step: a small model on one core computes about this fast.
+constexpr double kFirstPrefillNsPerToken = 5e6;
+constexpr int32_t kLogitRowsMax = 64;
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> open_engine(const EngineOptions& options) {
+    return EngineCore::open(options);
+}
+
+Result<std::unique_ptr<Engine>> EngineCore::open(const EngineOptions& options) {
+    std::unique_ptr<EngineCore> engine(new EngineCore(options));
+    QUIRE_TRY(engine->open_model());
+    QUIRE_TRY(engine->open_cache());
+    EngineCore* self = engine.get();
+    engine->thread_ = std::thread([self] { self->run(); });
+    return std::unique_ptr<Engine>(std::move(engine));
+}
+
+EngineCore::~EngineCore() {
+    stopping_ = true;
+    mailbox_.notify();
+    if (thread_.joinable()) thread_.join();
+    for (auto& flush : flushes_) flush->done.set_value(0);
+    cache_.reset();  // before the tiers that its movers use
+}
+
+Status EngineCore::open_model() {
+    auto model = GgufModel::open(options_.model_path);
+    if (!model.ok()) return model.error();
+    model_ = std::move(model).value();
+    auto vocab = Vocab::open(options_.model_path);
+    if (!vocab.ok()) return vocab.error();
+    vocab_ = std::move(vocab).value();
+    auto chat = ChatTemplate::create(*vocab_);
+    if (!chat.ok()) return chat.error();
+    chat_ = std::move(chat).value();
+
+    if (options_.threads <= 0)
+        options_.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    ForwardConfig config;
+    config.n_threads = options_.threads;
+    config.block_tokens = options_.block_tokens;
+    config.max_rows = static_cast<int32_t>(std::max(options_.step_tokens, options_.max_running));
+    config.max_sequences = static_cast<int32_t>(options_.max_running);
+    config.max_logit_rows = std::max(kLogitRowsMax, static_cast<int32_t>(options_.max_running));
+    config.attention = options_.attention;
+    auto forward = Forward::create(*model_, config);
+    if (!forward.ok()) return forward.error();
+    forward_ = std::move(forward).value();
+
+    const HParams& hparams = model_->hparams();
+    info_.file = options_.model_path;
+    info_.name = options_.model_name.empty()
+                     ? std::filesystem::path(options_.model_path).stem().string()
+                     : options_.model_name;
+    info_.family = hparams.family_name();
+    info_.model_id = model_->id().value.to_hex();
+    info_.vocab_size = static_cast<uint32_t>(hparams.n_vocab);
+    info_.context_tokens = static_cast<uint32_t>(hparams.n_ctx_train);
+    if (options_.context_tokens > info_.context_tokens)
+        return make_error(Code::invalid, "--context " + std::to_string(options_.context_tokens) +
+                                             " is more than the model's " +
+                                             std::to_string(info_.context_tokens) + " tokens");
+    if (options_.context_tokens > 0) info_.context_tokens = options_.context_tokens;
+    info_.file_bytes = model_->file_bytes();
+    info_.kv_bytes_per_token = forward_->layout().bytes_per_token();
+    info_.created_unix_s = options_.clock->wall_ns() / 1'000'000'000;
+    return {};
+}
+
+Status EngineCore::open_cache() {
+    auto tiers = Tiers::open(options_, forward_->layout());
+    if (!tiers.ok()) return tiers.error();
+    tiers_ = std::move(tiers).value();
+    CacheOptions cache;
+    cache.layout = forward_->layout();
+    cache.model = model_->id();
+    cache.g1_bytes = options_.kv_memory_bytes;
+    cache.evict = options_.evict;
+    cache.enabled = options_.cache;
+    cache.cost.prefill_ns_per_token = kFirstPrefillNsPerToken;
+    auto made = Cache::create(cache, options_.cache ? tiers_->lower() : std::vector<LowerTier>{},
+                              *options_.clock, [this] { mailbox_.notify(); });
+    if (!made.ok()) {
+        Error error = made.error();
+        error.message = "--kv-memory: " + error.message;
+        return error;
+    }
+    cache_ = std::move(made).value();
+    return {};
+}
+
+}  // namespace quire

@@ -1,0 +1,252 @@
+// The verbs of EngineApi: any thread in, one message to the engine's thread, an answer out.
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+
+#include "base/check.h"
+#include "engine/engine_core.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kFlushWait_ns = int64_t{60} * 1'000'000'000;
+
+}  // namespace
+
+template <typename T>
+T EngineCore::ask(std::function<T()> work) {
+    auto promise = std::make_shared<std::promise<T>>();
+    std::future<T> answer = promise->get_future();
+    mailbox_.post([promise, work = std::move(work)] { promise->set_value(work()); });
+    return answer.get();  // the engine's thread answers within a step, and on its way out
+}
+
+Result<std::vector<TokenId>> EngineCore::tokenize(std::string_view text, bool special) const {
+    return vocab_->tokenize(text, special);
+}
+
+std::string EngineCore::detokenize(TokenSpan tokens) const {
+    return vocab_->detokenize(tokens);
+}
+
+Result<std::string> EngineCore::apply_chat_template(const std::vector<ChatMessage>& messages,
+                                                    bool add_generation_prompt) const {
+    return chat_->apply(messages, add_generation_prompt);
+}
+
+Result<RequestId> EngineCore::submit(GenerateRequest request, EventSink sink) {
+    if (draining_.load()) return make_error(Code::cancelled, "the server is shutting down");
+    if (request.prompt.empty()) return make_error(Code::invalid, "the prompt has no tokens");
+    if (request.max_tokens == 0) return make_error(Code::invalid, "max_tokens must be at least 1");
+    const uint64_t wanted = uint64_t{request.prompt.size()} + request.max_tokens;
+    if (wanted > info_.context_tokens)
+        return make_error(Code::invalid, "the prompt has " + std::to_string(request.prompt.size()) +
+                                             " tokens and max_tokens is " +
+                                             std::to_string(request.max_tokens) +
+                                             ", more than the context of " +
+                                             std::to_string(info_.context_tokens) + " tokens");
+    for (TokenId token : request.prompt)
+        if (token < 0 || static_cast<uint32_t>(token) >= info_.vocab_size)
+            return make_error(Code::invalid, "token id " + std::to_string(token) +
+                                                 " is outside the vocabulary of " +
+                                                 std::to_string(info_.vocab_size));
+    if (queued_.fetch_add(1) >= options_.max_queue + options_.max_running) {
+        queued_.fetch_sub(1);
+        return make_error(Code::busy, "too many requests are waiting; try again later");
+    }
+    auto job = std::make_unique<Job>(std::move(request), std::move(sink));
+    const RequestId id = next_id_.fetch_add(1);
+    job->id = id;
+    job->prompt_tokens = static_cast<uint32_t>(job->tokens.size());
+    job->submitted_ns = options_.clock->monotonic_ns();
+    const int64_t limit_ns =
+        job->request.timeout_ns > 0 ? job->request.timeout_ns : options_.request_timeout_ns;
+    job->deadline_ns = job->submitted_ns + limit_ns;
+    job->sampler = std::make_unique<Sampler>(job->request.sampling);
+    auto handed = std::make_shared<std::unique_ptr<Job>>(std::move(job));
+    mailbox_.post([this, handed] { queue_.push_back(std::move(*handed)); });
+    return id;
+}
+
+void EngineCore::cancel(RequestId id) {
+    mailbox_.post([this, id] {
+        for (auto& job : active_)
+            if (job->id == id) job->cancelled = true;
+        for (auto& job : queue_)
+            if (job->id == id) job->cancelled = true;
+    });
+}
+
+void EngineCore::fill_explanation(const CacheExplanation& from, TokenSpan prompt,
+                                  Explanation& to) const {
+    to.prompt_tokens = static_cast<uint32_t>(prompt.size());
+    to.prompt_blocks = from.prompt_blocks;
+    to.hit_tokens = from.hit_blocks * options_.block_tokens;
+    for (int t = 0; t < kTierCount; ++t)
+        to.hit_tokens_by_tier[t] = from.blocks_by_tier[t] * options_.block_tokens;
+    to.reason = miss_reason_name(from.reason);
+    std::ostringstream text;
+    text << to.hit_tokens << " of " << to.prompt_tokens << " tokens would come from the cache";
+    switch (from.reason) {
+        case MissReason::none:
+            text << "; the rest has to be computed in any case";
+            break;
+        case MissReason::never_seen:
+            text << "; no cached prompt goes on like this one";
+            break;
+        case MissReason::evicted:
+        case MissReason::flushed:
+        case MissReason::corrupt:
+        case MissReason::io_error:
+        case MissReason::not_admitted:
+            text << "; the next block was " << miss_reason_name(from.reason) << " ("
+                 << tier_name(from.tier) << ")";
+            if (from.ago_ns >= 0) text << " " << from.ago_ns / 1'000'000'000 << " s ago";
+            break;
+        case MissReason::other_salt:
+            text << "; the same text was cached under another cache_salt";
+            break;
+        case MissReason::other_tenant:
+            text << "; the same text was cached by another tenant";
+            break;
+        case MissReason::cheaper_to_recompute:
+            text << "; the next blocks exist, but reading them costs more than computing them";
+            break;
+        case MissReason::no_space:
+            text << "; no KV memory was free to read more into";
+            break;
+        case MissReason::cache_off:
+            text << "; the cache is switched off";
+            break;
+    }
+    if (from.differs) {
+        to.first_different_token = from.first_different_token;
+        to.expected_text = vocab_->label(from.expected);
+        to.actual_text = vocab_->label(from.actual);
+        text << "; token " << from.first_different_token << " is '" << to.actual_text
+             << "' where the nearest cached prompt has '" << to.expected_text << "'";
+    }
+    to.detail = text.str();
+}
+
+Result<Explanation> EngineCore::explain(std::vector<TokenId> prompt, std::string tenant,
+                                        std::string salt) {
+    for (TokenId token : prompt)
+        if (token < 0 || static_cast<uint32_t>(token) >= info_.vocab_size)
+            return make_error(Code::invalid,
+                              "token id " + std::to_string(token) + " is outside the vocabulary");
+    return ask<Explanation>(
+        [this, prompt = std::move(prompt), tenant = std::move(tenant), salt = std::move(salt)] {
+            Explanation answer;
+            CacheExplanation found = cache_->explain(prompt, {tenant, salt});
+            // A tenant is told nothing about what others cached.
+            if (found.reason == MissReason::other_tenant && !tenant.empty())
+                found.reason = MissReason::never_seen;
+            fill_explanation(found, prompt, answer);
+            return answer;
+        });
+}
+
+CacheStatus EngineCore::cache_status() {
+    const EngineStats all = stats();
+    const CacheStats& cache = all.cache;
+    CacheStatus status;
+    CacheStatus::TierRow g1;
+    g1.tier = tier_name(Tier::g1);
+    g1.name = "arena";
+    g1.capacity_bytes = cache.g1_capacity_bytes;
+    g1.used_bytes = cache.g1_used_bytes;
+    g1.blocks = cache.g1_blocks;
+    g1.pinned_blocks = cache.pinned_blocks;
+    g1.hits = cache.hit_tokens[0] / options_.block_tokens;
+    g1.evicted = cache.evicted_blocks;
+    status.tiers.push_back(g1);
+    for (size_t i = 0; i < all.tiers.size(); ++i) {
+        const TierStats& from = all.tiers[i];
+        CacheStatus::TierRow row;
+        row.tier = tier_name(all.tier_names[i]);
+        row.name = all.tier_names[i] == Tier::g2 ? "host" : "disk";
+        row.capacity_bytes = from.capacity_bytes;
+        row.used_bytes = from.used_bytes;
+        row.blocks = from.blocks;
+        row.hits = from.get_hits;
+        row.evicted = from.evicted_blocks;
+        row.corrupt = from.corrupt_blocks;
+        row.pending = from.pending;
+        row.degraded = from.degraded;
+        row.degraded_why = from.degraded_why;
+        status.tiers.push_back(row);
+    }
+    status.index_blocks = cache.index_blocks;
+    status.index_bytes = cache.index_bytes;
+    status.lookup_tokens = cache.lookup_tokens;
+    for (uint64_t tokens : cache.hit_tokens) status.hit_tokens += tokens;
+    status.leases = cache.leases;
+    status.pending_loads = cache.pending_loads;
+    status.pending_stores = cache.pending_stores;
+    return status;
+}
+
+EngineStats EngineCore::stats() {
+    return ask<EngineStats>([this] {
+        EngineStats copy = stats_;
+        copy.running = active_.size();
+        copy.waiting = queue_.size();
+        copy.cache = cache_->stats();
+        for (const LowerTier& lower : tiers_->lower()) {
+            copy.tiers.push_back(lower.store->stats());
+            copy.tier_names.push_back(lower.store->info().tier);
+        }
+        return copy;
+    });
+}
+
+Result<uint64_t> EngineCore::flush(std::vector<Tier> tiers, bool write_back) {
+    if (tiers.empty()) tiers = {Tier::g1, Tier::g2, Tier::g3};
+    if (!write_back) {
+        return ask<uint64_t>([this, tiers] {
+            uint64_t dropped = 0;
+            for (Tier tier : tiers) dropped += cache_->flush(tier);
+            return dropped;
+        });
+    }
+    auto flush = std::make_unique<Flush>();
+    flush->tiers = std::move(tiers);
+    flush->give_up_ns = options_.clock->monotonic_ns() + kFlushWait_ns;
+    std::future<uint64_t> done = flush->done.get_future();
+    auto handed = std::make_shared<std::unique_ptr<Flush>>(std::move(flush));
+    mailbox_.post([this, handed] { flushes_.push_back(std::move(*handed)); });
+    return done.get();
+}
+
+EngineLoad EngineCore::load() const {
+    const uint32_t running = running_.load(std::memory_order_relaxed);
+    const uint32_t all = queued_.load(std::memory_order_relaxed);
+    return {running, all > running ? all - running : 0, draining_.load(std::memory_order_relaxed)};
+}
+
+void EngineCore::drain(int64_t timeout_ns) {
+    draining_ = true;
+    const int64_t give_up_ns = options_.clock->monotonic_ns() + timeout_ns;
+    const auto busy = [this] {
+        return ask<bool>([this] { return !active_.empty() || !queue_.empty(); });
+    };
+    while (busy()) {
+        if (options_.clock->monotonic_ns() >= give_up_ns) {
+            ask<bool>([this] {
+                for (auto& job : active_) job->cancelled = true;
+                for (auto& job : queue_) job->cancelled = true;
+                return true;
+            });
+            break;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    // What is published and pending goes down before we leave.
+    while (ask<bool>([this] { return cache_->stats().pending_stores > 0; }) &&
+           options_.clock->monotonic_ns() < give_up_ns)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    (void)tiers_->flush(std::max<int64_t>(0, give_up_ns - options_.clock->monotonic_ns()));
+}
+
+}  // namespace quire

@@ -1,0 +1,146 @@
+// EngineCore: the engine's one thread and everything it owns. Internal to engine/.
+//
+// A request (Job) goes: queued → admitted (holds a lease; its prefix may still be loading) →
+// computing prompt chunks → decoding → finished. Preempted jobs go back to the front of the queue
+// with all their tokens; their published blocks stay in the cache (or are spilled below), so that
+// little is computed again. Every path ends in finish(), which releases the lease and sends the
+// last event.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/io.h"
+#include "base/mailbox.h"
+#include "cache/cache.h"
+#include "engine/engine.h"
+#include "engine/model/chat_template.h"
+#include "engine/model/forward.h"
+#include "engine/model/sampler.h"
+#include "engine/model/vocab.h"
+#include "engine/step_plan.h"
+#include "engine/stop_matcher.h"
+#include "engine/tiers.h"
+
+namespace quire {
+
+struct Job {
+    RequestId id = 0;
+    GenerateRequest request;
+    EventSink sink;
+    std::vector<TokenId> tokens;  // the prompt, then what was generated
+    uint32_t prompt_tokens = 0;
+    uint32_t computed = 0;  // positions whose KV is complete under the current lease
+    LeaseId lease = 0;      // 0: none
+    bool started = false;   // its first lease became ready: timing has begun
+    bool cancelled = false;
+    uint32_t preemptions = 0;
+
+    std::unique_ptr<Sampler> sampler;
+    Utf8Assembler utf8;
+    StopMatcher stops;
+
+    int64_t submitted_ns = 0;
+    int64_t deadline_ns = 0;
+    int64_t admitted_ns = 0;
+    int64_t ready_ns = 0;
+    int64_t first_token_ns = 0;
+    RequestTiming timing;
+
+    Job(GenerateRequest r, EventSink s)
+        : request(std::move(r)), sink(std::move(s)), tokens(request.prompt), stops(request.stop) {}
+    uint32_t generated() const { return static_cast<uint32_t>(tokens.size()) - prompt_tokens; }
+    bool decoding() const { return computed + 1 == tokens.size() && computed >= prompt_tokens; }
+};
+
+class EngineCore final : public Engine {
+ public:
+    static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+    ~EngineCore() override;
+
+    const ModelInfo& model() const override { return info_; }
+    Result<std::vector<TokenId>> tokenize(std::string_view text, bool special) const override;
+    std::string detokenize(TokenSpan tokens) const override;
+    Result<std::string> apply_chat_template(const std::vector<ChatMessage>& messages,
+                                            bool add_generation_prompt) const override;
+    Result<RequestId> submit(GenerateRequest request, EventSink sink) override;
+    void cancel(RequestId id) override;
+    Result<Explanation> explain(std::vector<TokenId> prompt, std::string tenant,
+                                std::string salt) override;
+    CacheStatus cache_status() override;
+    Result<uint64_t> flush(std::vector<Tier> tiers, bool write_back) override;
+    EngineLoad load() const override;
+    void drain(int64_t timeout_ns) override;
+    EngineStats stats() override;
+
+ private:
+    using Command = std::function<void()>;
+    struct Flush {
+        std::vector<Tier> tiers;
+        int64_t give_up_ns = 0;
+        std::promise<uint64_t> done;
+    };
+
+    explicit EngineCore(const EngineOptions& options) : options_(options) {}
+    Status open_model();
+    Status open_cache();
+
+    // engine_api.cc: runs `work` on the engine's thread and returns what it returns.
+    template <typename T>
+    T ask(std::function<T()> work);
+    void fill_explanation(const CacheExplanation& from, TokenSpan prompt, Explanation& to) const;
+
+    // engine_loop.cc
+    void run();
+    bool turn();  // false: nothing could be done
+    void admit();
+    bool room_for(const Job& job) const;
+    bool prepare(Job& job);
+    void note_ready(Job& job);
+    std::vector<Job*> step();
+    bool make_room(Job& job, uint32_t tokens);
+    void preempt(Job& job);
+    void check_deadlines(const std::vector<LeaseId>& expired);
+    void finish_flushes();
+    void learn_cost(uint32_t prompt_rows, uint64_t key_rows, int64_t elapsed_ns);
+
+    // engine_emit.cc
+    void take_logits(Job& job, std::span<const float> rows, uint32_t n_rows);
+    void emit_token(Job& job, std::span<const float> logits);
+    void add_prompt_logprobs(Job& job, std::span<const float> rows, uint32_t n_rows);
+    void finish(Job& job, Finish how, std::optional<Error> error = std::nullopt);
+    void fill_timing(Job& job);
+
+    EngineOptions options_;
+    ModelInfo info_;
+    std::unique_ptr<GgufModel> model_;
+    std::unique_ptr<Vocab> vocab_;
+    std::unique_ptr<ChatTemplate> chat_;
+    std::unique_ptr<Forward> forward_;
+    std::unique_ptr<Tiers> tiers_;
+    std::unique_ptr<Cache> cache_;
+
+    // Owned by the engine's thread.
+    std::deque<std::unique_ptr<Job>> queue_;
+    std::vector<std::unique_ptr<Job>> active_;  // in order of admission
+    std::vector<std::unique_ptr<Flush>> flushes_;
+    GenerateEvent event_;  // being filled for the job at hand
+    EngineStats stats_;
+    double ns_per_token_ = 0;
+
+    Mailbox<Command> mailbox_;
+    std::atomic<RequestId> next_id_{1};
+    std::atomic<uint32_t> queued_{0};  // accepted and not finished
+    std::atomic<uint32_t> running_{0};
+    std::atomic<bool> draining_{false};
+    std::atomic<bool> stopping_{false};
+    std::thread thread_;
+};
+
+}  // namespace quire

@@ -1,0 +1,249 @@
+// The engine's thread: messages, movers, admission, one step, again.
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/engine_core.h"
+#include "policy/preempt.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kIdleWait_ns = 1'000'000'000;
+constexpr int64_t kLoadWait_ns = 20'000'000;  // a mover's wake-up ends it sooner
+
+}  // namespace
+
+void EngineCore::run() {
+    bool worked = true;
+    while (!stopping_.load(std::memory_order_relaxed)) {
+        if (!worked) {
+            forward_->pause();
+            const bool expecting = !active_.empty() || !queue_.empty() || !flushes_.empty();
+            mailbox_.wait(expecting ? kLoadWait_ns : kIdleWait_ns);
+        }
+        worked = turn();
+    }
+    while (!active_.empty()) finish(*active_.front(), Finish::cancelled);
+    while (!queue_.empty()) {
+        active_.push_back(std::move(queue_.front()));
+        queue_.pop_front();
+        finish(*active_.back(), Finish::cancelled);
+    }
+    // Late commands still get their answers.
+    for (Command& command : mailbox_.drain()) command();
+}
+
+bool EngineCore::turn() {
+    for (Command& command : mailbox_.drain()) command();
+    check_deadlines(cache_->poll());
+    finish_flushes();
+    admit();
+    for (auto& job : active_) note_ready(*job);
+    running_.store(static_cast<uint32_t>(active_.size()), std::memory_order_relaxed);
+    return !step().empty();
+}
+
+// Blocks enough for the prompt and a first token, or nobody else to wait for.
+bool EngineCore::room_for(const Job& job) const {
+    if (active_.empty()) return true;
+    return cache_->has_room(static_cast<uint32_t>(job.tokens.size()) + 1);
+}
+
+void EngineCore::admit() {
+    while (!queue_.empty() && active_.size() < options_.max_running && room_for(*queue_.front())) {
+        std::unique_ptr<Job> job = std::move(queue_.front());
+        queue_.pop_front();
+        Job& admitted = *job;
+        active_.push_back(std::move(job));
+        AcquireRequest request;
+        request.prompt = admitted.tokens;
+        request.tenant = admitted.request.tenant;
+        request.salt = admitted.request.cache_salt;
+        request.deadline_ns = admitted.deadline_ns;
+        request.reuse = !admitted.request.prompt_logprobs;
+        auto lease = cache_->acquire(request);
+        if (!lease.ok()) {
+            finish(admitted, Finish::error, lease.error());
+            continue;
+        }
+        admitted.lease = *lease;
+        if (admitted.admitted_ns == 0) admitted.admitted_ns = options_.clock->monotonic_ns();
+    }
+}
+
+void EngineCore::note_ready(Job& job) {
+    const LeaseInfo& lease = cache_->info(job.lease);
+    if (lease.state != LeaseState::ready || job.computed > 0) return;
+    job.computed = lease.cached_tokens;
+    if (job.started) return;
+    job.started = true;
+    job.ready_ns = options_.clock->monotonic_ns();
+    for (int t = 0; t < kTierCount; ++t) {
+        job.timing.cached_tokens[t] = lease.tokens_by_tier[t];
+        job.timing.load_bytes[t] = lease.bytes_by_tier[t];
+        job.timing.load_ns[t] = lease.load_ns_by_tier[t];
+    }
+    job.timing.miss_reason = miss_reason_name(lease.miss);
+    stats_.prompt_tokens += job.prompt_tokens;
+    stats_.computed_prompt_tokens += job.prompt_tokens - lease.cached_tokens;
+}
+
+// Pages for `tokens` tokens of the job, taken from younger jobs if need be. False: not now.
+bool EngineCore::make_room(Job& job, uint32_t tokens) {
+    for (;;) {
+        if (cache_->grow(job.lease, tokens).ok()) return true;
+        Job* youngest = active_.back().get();
+        if (youngest == &job) {
+            if (active_.size() > 1) return false;  // older jobs will finish
+            finish(
+                job, Finish::error,
+                make_error(Code::full, "the request needs more KV memory than --kv-memory gives"));
+            return false;
+        }
+        preempt(*youngest);
+    }
+}
+
+// Sends a job back to the queue. What it computed stays in the cache while there is room; it is
+// copied below first when reading it back is cheaper than computing it again.
+void EngineCore::preempt(Job& job) {
+    ++stats_.preemptions;
+    ++job.preemptions;
+    const uint64_t bytes = uint64_t{job.computed} * cache_->layout().bytes_per_token();
+    if (spill_pays(job.computed, bytes, cache_->cost())) {
+        cache_->spill(job.lease);
+        ++stats_.spilled;
+    }
+    cache_->release(job.lease);
+    job.lease = 0;
+    job.computed = 0;
+    const auto it = std::find_if(active_.begin(), active_.end(),
+                                 [&](const auto& held) { return held.get() == &job; });
+    queue_.push_front(std::move(*it));
+    active_.erase(it);
+}
+
+std::vector<Job*> EngineCore::step() {
+    std::vector<Job*> ready;
+    std::vector<StepCandidate> candidates;
+    for (auto& job : active_) {
+        if (cache_->info(job->lease).state != LeaseState::ready) continue;
+        ready.push_back(job.get());
+        candidates.push_back({static_cast<uint32_t>(job->tokens.size()) - job->computed,
+                              job->decoding(), job->request.prompt_logprobs});
+    }
+    const StepBounds bounds{options_.step_tokens, options_.max_running,
+                            static_cast<uint32_t>(forward_->config().max_logit_rows)};
+    const std::vector<uint32_t> take = plan_step(candidates, bounds);
+
+    // Growing may preempt or finish jobs that were to take part: look again at who is left.
+    std::vector<std::pair<Job*, uint32_t>> taking;
+    for (size_t i = 0; i < ready.size(); ++i) {
+        const bool alive = std::any_of(active_.begin(), active_.end(),
+                                       [&](const auto& job) { return job.get() == ready[i]; });
+        if (alive && take[i] > 0 && make_room(*ready[i], ready[i]->computed + take[i]))
+            taking.emplace_back(ready[i], take[i]);
+    }
+    std::erase_if(taking, [&](const auto& part) {
+        return std::none_of(active_.begin(), active_.end(),
+                            [&](const auto& job) { return job.get() == part.first; });
+    });
+    if (taking.empty()) return {};
+
+    std::vector<StepSequence> sequences;
+    uint32_t prompt_rows = 0;
+    uint64_t key_rows = 0;
+    for (const auto& [job, n] : taking) {
+        StepSequence& sequence = sequences.emplace_back();
+        sequence.tokens = TokenSpan(job->tokens).subspan(job->computed, n);
+        sequence.first_pos = static_cast<int32_t>(job->computed);
+        for (uint32_t g = 0; g < cache_->layout().groups.size(); ++g)
+            sequence.slabs[g] = cache_->table(job->lease, g).data();
+        const bool reaches_end = job->computed + n == job->tokens.size();
+        sequence.n_logit_rows = job->request.prompt_logprobs && !job->decoding()
+                                    ? static_cast<int32_t>(n)
+                                : reaches_end ? 1
+                                              : 0;
+        if (n > 1) {
+            prompt_rows += n;
+            key_rows += uint64_t{n} * job->computed;
+        }
+    }
+    const int64_t begin_ns = options_.clock->monotonic_ns();
+    auto result = forward_->step(sequences);
+    const int64_t elapsed_ns = options_.clock->monotonic_ns() - begin_ns;
+    ++stats_.steps;
+    stats_.forward_ns += static_cast<uint64_t>(elapsed_ns);
+    if (prompt_rows >= 32) learn_cost(prompt_rows, key_rows, elapsed_ns);
+
+    std::vector<Job*> stepped;
+    size_t row = 0;
+    for (size_t i = 0; i < taking.size(); ++i) {
+        Job& job = *taking[i].first;
+        stepped.push_back(&job);
+        if (!result.ok()) {
+            finish(job, Finish::error, result.error());
+            continue;
+        }
+        job.computed += taking[i].second;
+        cache_->commit(job.lease, job.computed);
+        const auto n_rows = static_cast<uint32_t>(sequences[i].n_logit_rows);
+        const auto rows =
+            result->logits.subspan(row * info_.vocab_size, size_t{n_rows} * info_.vocab_size);
+        row += n_rows;
+        if (n_rows > 0) take_logits(job, rows, n_rows);
+    }
+    return stepped;
+}
+
+// Keeps the planner's idea of compute speed near what steps really take.
+void EngineCore::learn_cost(uint32_t prompt_rows, uint64_t key_rows, int64_t elapsed_ns) {
+    CostModel& cost = cache_->cost();
+    const double attention_ns = cost.prefill_ns_per_token_per_key * static_cast<double>(key_rows);
+    const double rest_ns = std::max(0.0, static_cast<double>(elapsed_ns) - attention_ns);
+    const double seen = std::max(rest_ns / prompt_rows, 0.1 * cost.prefill_ns_per_token);
+    cost.prefill_ns_per_token += 0.2 * (seen - cost.prefill_ns_per_token);
+}
+
+void EngineCore::check_deadlines(const std::vector<LeaseId>& expired) {
+    const int64_t now = options_.clock->monotonic_ns();
+    const auto late = [&](const Job& job) {
+        return (job.deadline_ns > 0 && now >= job.deadline_ns) ||
+               std::find(expired.begin(), expired.end(), job.lease) != expired.end();
+    };
+    std::vector<Job*> over;
+    for (auto& job : active_)
+        if (job->cancelled || late(*job)) over.push_back(job.get());
+    for (auto it = queue_.begin(); it != queue_.end();) {
+        if (!(*it)->cancelled && !late(**it)) {
+            ++it;
+            continue;
+        }
+        over.push_back(it->get());
+        active_.push_back(std::move(*it));
+        it = queue_.erase(it);
+    }
+    for (Job* job : over) {
+        if (job->cancelled)
+            finish(*job, Finish::cancelled);
+        else
+            finish(*job, Finish::timeout, make_error(Code::timeout, "the request's time is over"));
+    }
+}
+
+void EngineCore::finish_flushes() {
+    for (auto it = flushes_.begin(); it != flushes_.end();) {
+        Flush& flush = **it;
+        const bool over = options_.clock->monotonic_ns() >= flush.give_up_ns;
+        if (!over && !cache_->store_all()) {
+            ++it;
+            continue;
+        }
+        uint64_t dropped = 0;
+        for (Tier tier : flush.tiers) dropped += cache_->flush(tier);
+        flush.done.set_value(dropped);
+        it = flushes_.erase(it);
+    }
+}
+
+}  // namespace quire
