@@ -9,12 +9,6 @@
 namespace quire {
 namespace {
 
-int class_of(uint32_t length) {
-    return std::bit_width(length) - 1;
-}
-
-// In the first position of a piece: hi = length << 32 | previous, lo = next. In its last: see
-// first_of. A piece of one position needs both, so the start goes into the upper half of lo.
 uint64_t pack(uint32_t high, uint32_t low) {
     return uint64_t{high} << 32 | low;
 }
@@ -27,37 +21,52 @@ uint32_t low(uint64_t word) {
 
 }  // namespace
 
-BlockPool::BlockPool(PrefixHash* tags, uint32_t* owner, uint32_t capacity)
-    : tags_(tags), owner_(owner), capacity_(capacity), free_blocks_(capacity) {
-    heads_.fill(kNone);
+BlockPool::BlockPool(PoolWords words, uint32_t* owner, uint32_t capacity)
+    : words_(words), owner_(owner), capacity_(capacity), free_blocks_(capacity) {
+    region_ = std::clamp(capacity / 32, 8u, 1024u);
+}
+
+int BlockPool::class_of(uint32_t length) const {
+    return length >= region_ / 4 ? kClasses - 1 : (std::bit_width(length) - 1) / 2;
 }
 
 uint32_t BlockPool::length_of(uint32_t first) const {
-    return high(tags_[first].value.hi);
+    return high(words_.length_previous[first]);
 }
 uint32_t BlockPool::first_of(uint32_t last) const {
-    return high(tags_[last].value.lo);
+    return words_.first[last];
 }
 
 void BlockPool::add_piece(uint32_t first, uint32_t length) {
     if (length == 0) return;
-    const int c = class_of(length);
-    const uint32_t next = heads_[c];
-    tags_[first].value = {pack(length, kNone), pack(first, next)};
-    if (length > 1) tags_[first + length - 1].value.lo = pack(first, kNone);
-    if (next != kNone) tags_[next].value.hi = pack(length_of(next), first);
-    heads_[c] = first;
+    List& list = lists_[class_of(length)];
+    words_.length_previous[first] = pack(length, list.tail);
+    words_.next[first] = kNone;
+    words_.first[first + length - 1] = first;
+    if (list.tail == kNone) {
+        list.head = first;
+    } else {
+        words_.next[list.tail] = first;
+    }
+    list.tail = first;
+    ++list.size;
 }
 
 void BlockPool::unlink_piece(uint32_t first) {
-    const uint32_t previous = low(tags_[first].value.hi);
-    const uint32_t next = low(tags_[first].value.lo);
+    List& list = lists_[class_of(length_of(first))];
+    const uint32_t previous = low(words_.length_previous[first]);
+    const uint32_t next = words_.next[first];
     if (previous == kNone) {
-        heads_[class_of(length_of(first))] = next;
+        list.head = next;
     } else {
-        tags_[previous].value.lo = pack(high(tags_[previous].value.lo), next);
+        words_.next[previous] = next;
     }
-    if (next != kNone) tags_[next].value.hi = pack(length_of(next), previous);
+    if (next == kNone) {
+        list.tail = previous;
+    } else {
+        words_.length_previous[next] = pack(length_of(next), previous);
+    }
+    --list.size;
 }
 
 void BlockPool::mark_used(uint32_t start, uint32_t length) {
@@ -73,37 +82,20 @@ void BlockPool::take_from_piece(uint32_t first, uint32_t start, uint32_t length)
     mark_used(start, length);
 }
 
-BlockRun BlockPool::take_from_top(uint32_t length, uint32_t gap) {
-    if (top_ == 0) gap = 0;
-    if (capacity_ - top_ < gap + length) gap = 0;
-    length = std::min(length, capacity_ - top_);
-    if (gap > 0) {
-        std::fill_n(owner_ + top_, gap, kFree);
-        uint32_t first = top_;
-        if (owner_[top_ - 1] == kFree) {
-            first = first_of(top_ - 1);
-            unlink_piece(first);
-        }
-        add_piece(first, top_ + gap - first);
-    }
-    const BlockRun run{top_ + gap, length};
-    top_ += gap + length;
+BlockRun BlockPool::take_from_top(uint32_t length, uint32_t claim) {
+    const BlockRun run{top_, length};
+    const uint32_t end = top_ + length;
+    top_ += claim;
     peak_ = std::max(peak_, top_);
-    mark_used(run.start, run.length);
+    mark_used(run.start, length);
+    std::fill_n(owner_ + end, claim - length, kFree);
+    add_piece(end, claim - length);
     return run;
 }
 
-uint32_t BlockPool::find_piece(uint32_t at_least) const {
-    // Every piece of this class or above is long enough, whichever comes first in its list.
-    for (int c = std::bit_width(at_least - 1); c < kClasses; ++c) {
-        if (heads_[c] != kNone) return heads_[c];
-    }
-    return kNone;
-}
-
-uint32_t BlockPool::largest_piece() const {
+uint32_t BlockPool::roomiest_piece() const {
     for (int c = kClasses - 1; c >= 0; --c) {
-        if (heads_[c] != kNone) return heads_[c];
+        if (lists_[c].head != kNone) return lists_[c].head;
     }
     return kNone;
 }
@@ -111,28 +103,25 @@ uint32_t BlockPool::largest_piece() const {
 BlockRun BlockPool::take(uint32_t want) {
     QUIRE_CHECK(want > 0, "an empty run");
     if (free_blocks_ == 0) return {};
-    // The run before a piece keeps its room to grow, and so does the new one.
-    const uint32_t roomy = find_piece(want + 2 * kGrowthBlocks);
-    if (roomy != kNone) {
-        take_from_piece(roomy, roomy + kGrowthBlocks, want);
-        return {roomy + kGrowthBlocks, want};
+    const uint32_t above = capacity_ - top_;
+    if (above >= std::max(want, region_) && lists_[kClasses - 1].size < kRotation) {
+        return take_from_top(want, std::max(want, region_));
     }
-    if (capacity_ - top_ >= want) return take_from_top(want, kGrowthBlocks);
-    // Nothing roomy is left: fill the gaps, whole runs first.
-    const uint32_t fitting = find_piece(want);
-    if (fitting != kNone) {
-        take_from_piece(fitting, fitting, want);
-        return {fitting, want};
+    const uint32_t piece = roomiest_piece();
+    const uint32_t length = piece == kNone ? 0 : std::min(want, length_of(piece));
+    if (length < want && length < above) {
+        const uint32_t taken = std::min(want, above);
+        return take_from_top(taken, taken);
     }
-    const uint32_t largest = largest_piece();
-    const uint32_t length = largest == kNone ? 0 : std::min(want, length_of(largest));
-    if (length < capacity_ - top_) return take_from_top(want, 0);
-    take_from_piece(largest, largest, length);
-    return {largest, length};
+    take_from_piece(piece, piece, length);
+    return {piece, length};
 }
 
 uint32_t BlockPool::take_at(uint32_t at, uint32_t want) {
-    if (at == top_) return at == capacity_ ? 0 : take_from_top(want, 0).length;
+    if (at == top_) {
+        const uint32_t length = std::min(want, capacity_ - top_);
+        return length == 0 ? 0 : take_from_top(length, length).length;
+    }
     if (at > top_ || owner_[at] != kFree) return 0;
     // `at` follows a used position, so it is the first of its piece.
     const uint32_t length = std::min(want, length_of(at));
@@ -171,7 +160,8 @@ Status BlockPool::check() const {
         }
         const uint32_t length = length_of(i);
         const uint32_t end = i + length;
-        if (length == 0 || end >= top_ || owner_[end] == kFree || first_of(end - 1) != i) {
+        const bool joined = end >= top_ || owner_[end] != kFree;
+        if (length == 0 || end > top_ || !joined || first_of(end - 1) != i) {
             return make_error(Code::bug, "free piece at " + std::to_string(i) + " is malformed", i);
         }
         for (uint32_t k = i; k < end; ++k) {
@@ -190,7 +180,7 @@ Status BlockPool::check() const {
     }
     uint64_t listed = 0;
     for (int c = 0; c < kClasses; ++c) {
-        for (uint32_t p = heads_[c]; p != kNone && listed <= pieces; p = low(tags_[p].value.lo)) {
+        for (uint32_t p = lists_[c].head; p != kNone && listed <= pieces; p = words_.next[p]) {
             ++listed;
             if (class_of(length_of(p)) != c) {
                 return make_error(Code::bug, "free piece in the wrong list", p);

@@ -1,11 +1,11 @@
 // BlockPool: hands out runs of consecutive block positions out of [0, capacity).
 //
-// Runs of a radix tree want to be contiguous and to grow at their end, so the pool leaves a gap
-// (kGrowthBlocks) between runs while it has room, and extends a run in place when the positions
-// after it are free. Free positions form pieces, coalesced at once, in one list per power of two;
-// the list lives inside the free positions' own words (`tags`), so the pool needs no memory of its
-// own. Positions never handed out lie above top(). All verbs are O(1) but for a scan of 32 class
-// heads.
+// Runs of a radix tree want to be contiguous and to grow at their end. So a new run is put at the
+// start of the roomiest free piece, the least lately used one among equals, and several roomy
+// pieces are kept in rotation: sequences that grow in turn then do not stand in each other's way.
+// Free positions form pieces, coalesced at once, in one list per power of two; the lists live
+// inside the free positions' own words, so the pool needs no memory of its own. Positions never
+// handed out lie above top(). All verbs are O(1) but for a scan of 32 class heads.
 //
 // Deterministic. Not thread-safe.
 #pragma once
@@ -14,7 +14,6 @@
 #include <cstdint>
 
 #include "base/result.h"
-#include "core/hash128.h"
 
 namespace quire {
 
@@ -23,15 +22,21 @@ struct BlockRun {
     uint32_t length = 0;  // 0: nothing is free
 };
 
+// What a free position is described with; a piece uses those of its first and last position.
+struct PoolWords {
+    uint64_t* length_previous = nullptr;  // first: length << 32 | the piece before it in its list
+    uint32_t* next = nullptr;             // first: the piece after it in its list
+    uint32_t* first = nullptr;            // last: where the piece starts
+};
+
 class BlockPool {
  public:
-    static constexpr uint32_t kGrowthBlocks = 8;
     static constexpr uint32_t kFree = ~uint32_t{0};
 
     // Borrows two arrays of `capacity` elements that the caller shares with blocks in use: `tags`
     // is the pool's only while a position is free; `owner[i]` is kFree exactly while i < top() is
     // free.
-    BlockPool(PrefixHash* tags, uint32_t* owner, uint32_t capacity);
+    BlockPool(PoolWords words, uint32_t* owner, uint32_t capacity);
 
     // Up to `want` consecutive positions, as many as there are in one piece. REQUIRES: want > 0.
     BlockRun take(uint32_t want);
@@ -49,26 +54,34 @@ class BlockPool {
 
  private:
     static constexpr uint32_t kNone = ~uint32_t{0};
-    static constexpr int kClasses = 32;
+    static constexpr int kClasses = 17;  // lengths by powers of four, and one for all roomy ones
+    static constexpr uint32_t kRotation = 16;  // roomy pieces to keep while the top has some
 
-    // A piece's first position holds its length and list links, its last position its start.
+    int class_of(uint32_t length) const;
     uint32_t length_of(uint32_t first) const;
     uint32_t first_of(uint32_t last) const;
     void add_piece(uint32_t first, uint32_t length);
     void unlink_piece(uint32_t first);
     void take_from_piece(uint32_t first, uint32_t start, uint32_t length);
-    BlockRun take_from_top(uint32_t length, uint32_t gap);
-    uint32_t find_piece(uint32_t at_least) const;
-    uint32_t largest_piece() const;
+    // Takes `length` positions from the top, which rises by `claim` >= length; the rest becomes a
+    // piece.
+    BlockRun take_from_top(uint32_t length, uint32_t claim);
+    uint32_t roomiest_piece() const;
     void mark_used(uint32_t start, uint32_t length);
 
-    PrefixHash* tags_;
+    PoolWords words_;
     uint32_t* owner_;
     uint32_t capacity_;
     uint32_t top_ = 0;
     uint32_t peak_ = 0;
     uint32_t free_blocks_;
-    std::array<uint32_t, kClasses> heads_;
+    uint32_t region_;  // claimed from the top at once; a quarter of it is roomy
+    struct List {
+        uint32_t head = kNone;
+        uint32_t tail = kNone;
+        uint32_t size = 0;
+    };
+    std::array<List, kClasses> lists_;
 };
 
 }  // namespace quire

@@ -40,7 +40,7 @@ Status PrefixIndex::check() const {
         todo.pop_back();
         const Run& run = s.runs[id];
         if (run.length == 0 || run.end() > s.pool->top()) return broken("run out of range", id);
-        if (s.find_edge(run.parent, s.hashes[run.start]) != run.start) {
+        if (s.find_edge(run.parent, s.hash_of(run.start)) != run.start) {
             return broken("no edge leads to the run", id);
         }
         if (run.parent != kNoBlock) {
@@ -53,7 +53,9 @@ Status PrefixIndex::check() const {
         for (uint32_t b = run.start; b < run.end(); ++b) {
             if (s.run_of[b] != id || seen[b] != kNoRun) return broken("block owned twice", b);
             seen[b] = id;
-            pinned += s.pins[b] > 0 ? 1 : 0;
+            const bool continues = (s.hash_lo[b] & State::kContinues) != 0;
+            if (continues != (b != run.start)) return broken("wrong continuation mark", b);
+            pinned += s.pins(b) > 0 ? 1 : 0;
         }
         blocks += run.length;
         if (run.tenant >= tenants.size()) return broken("unknown tenant", id);
@@ -70,6 +72,11 @@ Status PrefixIndex::check() const {
             return broken("resident children miscounted", run.last());
         }
         QUIRE_TRY(push_children(run.first_child, run.last()));
+    }
+    for (uint32_t b = 0; b < s.pool->top(); ++b) {
+        if (seen[b] != kNoRun) continue;
+        if (s.run_of[b] != BlockPool::kFree) return broken("block in no reachable run", b);
+        if ((s.hash_lo[b] & State::kContinues) != 0) return broken("free block continues a run", b);
     }
     if (runs != s.live_runs || s.edges.size() != runs)
         return broken("runs miscounted", s.live_runs);

@@ -120,24 +120,27 @@ uint32_t PrefixIndex::resident_children(BlockIndex block, uint32_t group, Tier t
 
 void PrefixIndex::pin(BlockIndex block) {
     QUIRE_CHECK(state_->live(block), "pin of an unknown block");
-    if (state_->pins[block]++ == 0) ++state_->pinned_blocks;
+    QUIRE_CHECK(state_->pins(block) < State::kPinMask, "too many pins");
+    if (state_->pins(block) == 0) ++state_->pinned_blocks;
+    ++state_->pin_word[block];
 }
 
 void PrefixIndex::unpin(BlockIndex block) {
-    QUIRE_CHECK(state_->live(block) && state_->pins[block] > 0, "unpin of a block without pins");
-    if (--state_->pins[block] > 0) return;
+    QUIRE_CHECK(state_->live(block) && state_->pins(block) > 0, "unpin of a block without pins");
+    --state_->pin_word[block];
+    if (state_->pins(block) > 0) return;
     --state_->pinned_blocks;
     state_->forget_unused(block);
 }
 
 uint32_t PrefixIndex::pins(BlockIndex block) const {
     QUIRE_CHECK(state_->live(block), "no such block");
-    return state_->pins[block];
+    return state_->pins(block);
 }
 
-const PrefixHash& PrefixIndex::hash(BlockIndex block) const {
+PrefixHash PrefixIndex::hash(BlockIndex block) const {
     QUIRE_CHECK(state_->live(block), "no such block");
-    return state_->hashes[block];
+    return state_->hash_of(block);
 }
 
 BlockIndex PrefixIndex::parent(BlockIndex block) const {

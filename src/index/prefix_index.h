@@ -104,7 +104,7 @@ class PrefixIndex {
     void unpin(BlockIndex block);
     uint32_t pins(BlockIndex block) const;
 
-    const PrefixHash& hash(BlockIndex block) const;
+    PrefixHash hash(BlockIndex block) const;
     BlockIndex parent(BlockIndex block) const;  // kNoBlock for a first block
     uint32_t depth(BlockIndex block) const;     // blocks before it
     uint16_t tenant(BlockIndex block) const;

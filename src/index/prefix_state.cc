@@ -57,9 +57,10 @@ Result<std::unique_ptr<PrefixIndex::State>> PrefixIndex::State::create(const Ind
     state->group_count = o.groups.size();
     state->run_counts = o.groups.size() * kTierCount;
     const size_t n = o.max_blocks;
-    QUIRE_TRY(reserve(state->hashes, n));
+    QUIRE_TRY(reserve(state->hash_hi, n));
+    QUIRE_TRY(reserve(state->hash_lo, n));
     QUIRE_TRY(reserve(state->run_of, n));
-    QUIRE_TRY(reserve(state->pins, n));
+    QUIRE_TRY(reserve(state->pin_word, n));
     state->groups.resize(o.groups.size());
     for (GroupArrays& group : state->groups) {
         QUIRE_TRY(reserve(group.present, n));
@@ -67,24 +68,52 @@ Result<std::unique_ptr<PrefixIndex::State>> PrefixIndex::State::create(const Ind
     }
     QUIRE_TRY(reserve(state->runs, n));
     QUIRE_TRY(reserve(state->child_counts, n * state->run_counts));
-    state->pool.emplace(state->hashes.data(), state->run_of.data(), o.max_blocks);
+    const PoolWords words{state->hash_hi.data(), state->groups[0].slots[0].data(),
+                          state->groups[0].slots[1].data()};
+    state->pool.emplace(words, state->run_of.data(), o.max_blocks);
     return state;
 }
 
-uint64_t PrefixIndex::State::edge_key(BlockIndex run_start) const {
-    return EdgeTable::key(runs[run_of[run_start]].parent, hashes[run_start]);
+void PrefixIndex::State::add_edge(BlockIndex run_start) {
+    edges.grow_if_full([this](BlockIndex b) { return hash_of(b); });
+    edges.insert(run_start, runs[run_of[run_start]].parent, hash_of(run_start));
+}
+
+void PrefixIndex::State::remove_edge(BlockIndex run_start) {
+    const BlockIndex parent = runs[run_of[run_start]].parent;
+    edges.erase(run_start, parent, [this](BlockIndex b) { return hash_of(b); });
 }
 
 BlockIndex PrefixIndex::State::find_edge(BlockIndex parent, const PrefixHash& hash) const {
-    return edges.find(EdgeTable::key(parent, hash), [&](BlockIndex block) {
-        return hashes[block] == hash && runs[run_of[block]].parent == parent;
-    });
+    return edges.find(parent, hash, [&](BlockIndex block) { return same_hash(block, hash); });
 }
 
 uint8_t PrefixIndex::State::present_anywhere(BlockIndex block) const {
     uint8_t bits = 0;
     for (const GroupArrays& group : groups) bits |= group.present[block];
     return bits;
+}
+
+uint32_t PrefixIndex::State::same_blocks(BlockIndex first,
+                                         std::span<const PrefixHash> chain) const {
+    const uint64_t* lo = hash_lo.data() + first;
+    const size_t limit = std::min<size_t>(chain.size(), pool->top() - first);
+    constexpr size_t kLine = 64 / sizeof(uint64_t);
+    constexpr size_t kAhead = 16 * kLine;
+    for (size_t i = kLine; i < limit && i < kAhead; i += kLine) __builtin_prefetch(lo + i);
+    size_t same = 1;  // find_edge compared the first
+    // Eight at a time: what differs shows up as a bit in the union of differences.
+    for (; same + 8 <= limit; same += 8) {
+        if (same % 64 < 8) __builtin_prefetch(lo + same + kAhead);
+        uint64_t differ = 0;
+        for (size_t i = same; i < same + 8; ++i) {
+            differ |= lo[i] ^ (chain[i].value.lo | kContinues);
+        }
+        if (differ != 0) break;
+    }
+    while (same < limit && lo[same] == (chain[same].value.lo | kContinues)) ++same;
+    while (same > 1 && hash_hi[first + same - 1] != chain[same - 1].value.hi) --same;
+    return static_cast<uint32_t>(same);
 }
 
 uint32_t PrefixIndex::State::walk(std::span<const PrefixHash> chain,
@@ -94,14 +123,10 @@ uint32_t PrefixIndex::State::walk(std::span<const PrefixHash> chain,
     while (done < chain.size()) {
         const BlockIndex first = find_edge(parent, chain[done]);
         if (first == kNoBlock) break;
-        const size_t length = std::min<size_t>(runs[run_of[first]].length, chain.size() - done);
-        const PrefixHash* stored = hashes.data() + first;
-        size_t same = 1;  // find_edge compared the first
-        while (same < length && stored[same] == chain[done + same]) ++same;
-        for (size_t i = 0; i < same; ++i) out[done + i] = first + static_cast<BlockIndex>(i);
+        const uint32_t same = same_blocks(first, chain.subspan(done));
+        for (uint32_t i = 0; i < same; ++i) out[done + i] = first + i;
         done += same;
-        if (same < length) break;
-        parent = first + static_cast<BlockIndex>(same) - 1;
+        parent = first + same - 1;
     }
     return static_cast<uint32_t>(done);
 }
@@ -186,19 +211,21 @@ void PrefixIndex::State::split_after(BlockIndex last) {
         own_blocks(back.start, back.length, back_id);
         std::copy_n(counts(front_id), run_counts, counts(back_id));
     }
+    hash_lo[back.start] &= ~kContinues;
     uint32_t* count = counts(front_id);
     for (const GroupArrays& group : groups) {
         const uint8_t present = group.present[back.start];
         for (int t = 0; t < kTierCount; ++t) *count++ = present >> t & 1;
     }
-    edges.insert(back.start, [this](BlockIndex b) { return edge_key(b); });
+    add_edge(back.start);
 }
 
 void PrefixIndex::State::try_join(RunId id) {
     const RunId child = runs[id].first_child;
     if (child == kNoRun || runs[child].next != kNoRun) return;
     if (runs[child].start != runs[id].end() || runs[child].tenant != runs[id].tenant) return;
-    edges.erase(runs[child].start, [this](BlockIndex b) { return edge_key(b); });
+    remove_edge(runs[child].start);
+    hash_lo[runs[child].start] |= kContinues;
     Run whole = runs[id];
     whole.length += runs[child].length;
     whole.first_child = runs[child].first_child;
@@ -221,8 +248,12 @@ void PrefixIndex::State::try_join(RunId id) {
 }
 
 void PrefixIndex::State::fill(uint32_t start, std::span<const PrefixHash> chain, bool pin_new) {
-    std::copy(chain.begin(), chain.end(), hashes.data() + start);
-    std::fill_n(pins.data() + start, chain.size(), pin_new ? 1u : 0u);
+    for (size_t i = 0; i < chain.size(); ++i) {
+        const Hash128& hash = chain[i].value;
+        hash_hi[start + i] = hash.hi;
+        hash_lo[start + i] = hash.lo | kContinues;
+        pin_word[start + i] = static_cast<uint32_t>(hash.lo << 31) | (pin_new ? 1u : 0u);
+    }
     for (GroupArrays& group : groups) std::fill_n(group.present.data() + start, chain.size(), 0);
     if (pin_new) pinned_blocks += chain.size();
     blocks += chain.size();
@@ -241,22 +272,23 @@ uint32_t PrefixIndex::State::extend(RunId id, std::span<const PrefixHash> chain,
 
 uint32_t PrefixIndex::State::add_run(BlockIndex parent, std::span<const PrefixHash> chain,
                                      uint16_t tenant, bool pin_new) {
-    const BlockRun got = pool->take(static_cast<uint32_t>(chain.size()));
-    if (got.length == 0) return kNoBlock;
     Run run;
-    run.start = got.start;
-    run.length = got.length;
-    run.parent = parent;
-    run.tenant = tenant;
     if (parent != kNoBlock) {
         const Run& above = runs[run_of[parent]];
         run.depth = above.depth + above.length;
     }
+    const BlockRun got = pool->take(static_cast<uint32_t>(chain.size()));
+    if (got.length == 0) return kNoBlock;
+    run.start = got.start;
+    run.length = got.length;
+    run.parent = parent;
+    run.tenant = tenant;
     const RunId id = new_run(run);
     own_blocks(run.start, run.length, id);
     fill(run.start, chain.first(run.length), pin_new);
+    hash_lo[run.start] &= ~kContinues;
     link_child(id);
-    edges.insert(run.start, [this](BlockIndex b) { return edge_key(b); });
+    add_edge(run.start);
     tenant_blocks[tenant] += run.length;
     return run.start;
 }
@@ -270,7 +302,7 @@ void PrefixIndex::State::count_child(BlockIndex block, uint32_t group, Tier tier
 }
 
 void PrefixIndex::State::forget_unused(BlockIndex block) {
-    while (block != kNoBlock && pins[block] == 0 && present_anywhere(block) == 0) {
+    while (block != kNoBlock && pins(block) == 0 && present_anywhere(block) == 0) {
         const Run& run = runs[run_of[block]];
         if (block != run.last() || run.first_child != kNoRun) return;
         const BlockIndex parent = parent_of(block);
@@ -286,11 +318,12 @@ void PrefixIndex::State::remove_leaf(BlockIndex block) {
     --blocks;
     if (run.length > 1) {
         --run.length;
+        hash_lo[block] &= ~kContinues;
         pool->give(block);
         return;
     }
     const BlockIndex parent = run.parent;
-    edges.erase(block, [this](BlockIndex b) { return edge_key(b); });
+    remove_edge(block);
     unlink_child(id);
     free_run(id);
     pool->give(block);
@@ -300,7 +333,8 @@ void PrefixIndex::State::remove_leaf(BlockIndex block) {
 uint64_t PrefixIndex::State::memory_bytes() const {
     const size_t used = pool->peak();
     uint64_t bytes = sizeof(PrefixIndex) + sizeof(State);
-    bytes += hashes.resident_bytes(used) + run_of.resident_bytes(used) + pins.resident_bytes(used);
+    bytes += hash_hi.resident_bytes(used) + hash_lo.resident_bytes(used);
+    bytes += run_of.resident_bytes(used) + pin_word.resident_bytes(used);
     for (const GroupArrays& group : groups) {
         bytes += group.present.resident_bytes(used);
         for (const auto& slots : group.slots) bytes += slots.resident_bytes(used);

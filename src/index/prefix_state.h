@@ -3,9 +3,9 @@
 // A *run* is a path of the tree without branches, stored in consecutive block positions: block b's
 // parent is b - 1 unless b starts its run. A block's position is its BlockIndex and never changes;
 // only the boundaries between runs do (split where chains part, joined again when a branch goes).
-// Per-block facts lie in arrays of their own, so a lookup compares hashes in sequence and a match
-// reads one presence byte a block and group. Whatever only branch points need (children, counts)
-// lies in the run.
+// Per-block facts lie in arrays of their own, so a lookup compares half hashes in sequence and a
+// match reads one presence byte a block and group. Whatever only branch points need (children,
+// counts) lies in the run.
 #pragma once
 
 #include <array>
@@ -49,9 +49,13 @@ struct PrefixIndex::State {
     size_t group_count = 0;
     size_t run_counts = 0;  // counters a run has: groups x tiers
 
-    LazyArray<PrefixHash> hashes;
+    // The low half of a hash gives up its lowest bit to say "continues the run of the position
+    // before", so that one comparison a block walks a run and stops at its end; never set on a free
+    // position. The bit itself moves to the top of the block's pins.
+    LazyArray<uint64_t> hash_hi;
+    LazyArray<uint64_t> hash_lo;
+    LazyArray<uint32_t> pin_word;
     LazyArray<RunId> run_of;
-    LazyArray<uint32_t> pins;
     std::vector<GroupArrays> groups;
     LazyArray<Run> runs;
     LazyArray<uint32_t> child_counts;  // of each run's last block, by group and tier
@@ -73,6 +77,17 @@ struct PrefixIndex::State {
         const Run& run = runs[run_of[block]];
         return block == run.start ? run.parent : block - 1;
     }
+    static constexpr uint64_t kContinues = 1;
+    static constexpr uint32_t kPinMask = ~0u >> 1;
+    PrefixHash hash_of(BlockIndex block) const {
+        return {{hash_hi[block], (hash_lo[block] & ~kContinues) | pin_word[block] >> 31}};
+    }
+    // All but the bit that lies elsewhere: 127 bits are as good.
+    bool same_hash(BlockIndex block, const PrefixHash& hash) const {
+        return ((hash_lo[block] ^ hash.value.lo) & ~kContinues) == 0 &&
+               hash_hi[block] == hash.value.hi;
+    }
+    uint32_t pins(BlockIndex block) const { return pin_word[block] & kPinMask; }
     BlockIndex find_edge(BlockIndex parent, const PrefixHash& hash) const;
     uint32_t* counts(RunId run) { return child_counts.data() + size_t{run} * run_counts; }
     const uint32_t* counts(RunId run) const {
@@ -82,12 +97,17 @@ struct PrefixIndex::State {
     bool live(BlockIndex block) const {
         return block < pool->top() && run_of[block] != BlockPool::kFree;
     }
-    // Walks as far as the chain is known; out may be shorter only by what is unknown.
+    // How many leading blocks of the chain the run that starts at `first` shares. Compares the low
+    // half of each hash and all of the last one: a chain hash covers all blocks before it.
+    uint32_t same_blocks(BlockIndex first, std::span<const PrefixHash> chain) const;
+    // Writes the blocks of the chain as far as they are known; returns how many.
     uint32_t walk(std::span<const PrefixHash> chain, std::span<BlockIndex> out) const;
 
     // Runs.
     RunId new_run(const Run& run);
     void free_run(RunId id);
+    void add_edge(BlockIndex run_start);
+    void remove_edge(BlockIndex run_start);
     void link_child(RunId id);
     void unlink_child(RunId id);
     RunId& child_list(BlockIndex parent);
@@ -96,7 +116,6 @@ struct PrefixIndex::State {
     void split_after(BlockIndex last);
     // Joins a run with its only child when that lies right behind it.
     void try_join(RunId id);
-    uint64_t edge_key(BlockIndex run_start) const;
 
     // Changing.
     void fill(uint32_t start, std::span<const PrefixHash> hashes, bool pin_new);
