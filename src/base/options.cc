@@ -1,0 +1,204 @@
+#include "base/options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <sstream>
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/machine.h"
+#include "base/units.h"
+
+namespace quire {
+namespace {
+
+constexpr std::string_view kDefaultTenant = "default";
+constexpr size_t kTenantMax = 64;
+
+IsaChoice isa_of(std::string_view name) {
+    if (name == "ref") return IsaChoice::ref;
+    if (name == "avx2") return IsaChoice::avx2;
+    return name == "avx512" ? IsaChoice::avx512 : IsaChoice::automatic;
+}
+
+bool is_tenant(std::string_view name) {
+    return !name.empty() && name.size() <= kTenantMax &&
+           std::ranges::all_of(name, [](unsigned char c) {
+               return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+           });
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) {
+        while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())))
+            line.pop_back();
+        if (!line.empty() && line.front() != '#') lines.push_back(line);
+    }
+    return lines;
+}
+
+// Fills a ServeOptions and notes what does not fit.
+class Builder {
+ public:
+    Builder(const Config& config, uint64_t machine_bytes)
+        : config_(config), machine_(machine_bytes) {}
+
+    Result<ServeOptions> build() {
+        copy_plain();
+        check_memory();
+        take_disk();
+        take_keys();
+        if (out_.model_path.empty())
+            note("no model given; name a GGUF file: quire serve MODEL.gguf");
+        if (out_.block_tokens % 16 != 0)
+            note(fmt::format("block-tokens must be a multiple of 16, not {}", out_.block_tokens));
+        if (!is_loopback(out_.host) && out_.api_keys.empty())
+            note(fmt::format(
+                "listening on {} without a key would open the server to the network; give "
+                "--api-keys KEY=TENANT, or use --host 127.0.0.1",
+                out_.host));
+        if (!problems_.empty())
+            return make_error(Code::invalid, fmt::format("{}", fmt::join(problems_, "\n")));
+        return std::move(out_);
+    }
+
+ private:
+    uint32_t small(std::string_view key) const {
+        return static_cast<uint32_t>(config_.integer(key));
+    }
+
+    void copy_plain() {
+        out_.model_path = config_.text("model");
+        out_.model_name = config_.text("model_name");
+        out_.host = config_.text("host");
+        out_.port = static_cast<uint16_t>(config_.integer("port"));
+        out_.cache = config_.boolean("cache");
+        out_.kv_memory_bytes = config_.size("kv_memory");
+        out_.host_memory_bytes = config_.size("host_memory");
+        out_.block_tokens = small("block_tokens");
+        out_.evict = config_.text("evict");
+        out_.admit_host = config_.text("admit_host");
+        out_.admit_disk = config_.text("admit_disk");
+        out_.write_through_host = config_.boolean("write_through_host");
+        out_.write_through_disk = config_.boolean("write_through_disk");
+        out_.threads = small("threads") == 0 ? machine_cores() : small("threads");
+        out_.context_tokens = small("context");
+        out_.step_tokens = small("step_tokens");
+        out_.max_running = small("max_running");
+        out_.max_queue = small("max_queue");
+        out_.isa = isa_of(config_.text("isa"));
+        out_.request_timeout_ns = config_.duration_ns("request_timeout");
+        out_.drain_timeout_ns = config_.duration_ns("drain_timeout");
+        out_.body_limit_bytes = config_.size("body_limit");
+        out_.header_limit_bytes = config_.size("header_limit");
+        out_.log_level = *log::parse_level(config_.text("log_level"));
+        out_.log_json = config_.boolean("log_json");
+    }
+
+    void check_memory() {
+        const uint64_t wanted = out_.kv_memory_bytes + out_.host_memory_bytes;
+        if (wanted <= machine_) return;
+        note(fmt::format(
+            "kv-memory {} ({}) and host-memory {} ({}) together exceed this machine's memory "
+            "of {}; make them smaller",
+            exact_size(out_.kv_memory_bytes), config_.origin("kv_memory"),
+            exact_size(out_.host_memory_bytes), config_.origin("host_memory"),
+            format_bytes(machine_)));
+    }
+
+    void take_disk() {
+        if (config_.text("disk").empty()) return;
+        const Result<DiskOption> disk = parse_disk_option(config_.text("disk"));
+        if (!disk.ok()) return note(config_.origin("disk") + ": " + disk.error().message);
+        out_.disk_path = disk->path;
+        out_.disk_bytes = disk->bytes;
+    }
+
+    void take_keys() {
+        std::vector<std::string> entries = config_.list("api_keys");
+        const std::string& path = config_.text("api_keys_file");
+        if (!path.empty()) {
+            const Result<std::string> text = read_config_file(path);
+            if (!text.ok()) return note(text.error().message);
+            std::ranges::move(lines_of(*text), std::back_inserter(entries));
+        }
+        std::set<std::string> seen;
+        for (size_t i = 0; i < entries.size(); ++i) {
+            const Result<ApiKeyOption> key = parse_api_key_option(entries[i]);
+            if (!key.ok())
+                note(fmt::format("API key number {}: {}", i + 1, key.error().message));
+            else if (!seen.insert(key->key).second)
+                note(fmt::format("API key number {} was given before", i + 1));
+            else
+                out_.api_keys.push_back(*key);
+        }
+    }
+
+    void note(std::string problem) { problems_.push_back(std::move(problem)); }
+
+    const Config& config_;
+    uint64_t machine_;
+    ServeOptions out_;
+    std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+Result<ServeOptions> serve_options(const Config& config, uint64_t machine_bytes) {
+    return Builder(config, machine_bytes).build();
+}
+
+std::string config_file_name(const std::vector<ConfigEntry>& flags,
+                             const std::vector<ConfigEntry>& environment) {
+    for (const ConfigEntry& flag : flags)
+        if (flag.key == "config") return flag.value;
+    for (const ConfigEntry& variable : environment)
+        if (variable.key == "QUIRE_CONFIG") return variable.value;
+    return {};
+}
+
+Result<DiskOption> parse_disk_option(std::string_view text) {
+    DiskOption disk{std::string(text), kDefaultDiskBytes};
+    const size_t colon = text.rfind(':');
+    if (colon != text.npos && colon + 1 < text.size() &&
+        std::isdigit(static_cast<unsigned char>(text[colon + 1])) != 0) {
+        const Result<uint64_t> bytes = parse_size(text.substr(colon + 1));
+        if (!bytes.ok()) return make_error(Code::invalid, "disk: " + bytes.error().message);
+        disk = {std::string(text.substr(0, colon)), *bytes};
+    }
+    if (disk.path.empty())
+        return make_error(Code::invalid, "disk: no folder given; write DIR:64GiB");
+    if (disk.bytes < kMinDiskBytes)
+        return make_error(Code::invalid,
+                          fmt::format("disk: {} is too small; at least {} is needed",
+                                      exact_size(disk.bytes), exact_size(kMinDiskBytes)));
+    return disk;
+}
+
+Result<ApiKeyOption> parse_api_key_option(std::string_view text) {
+    const size_t equals = text.rfind('=');
+    const std::string_view key = text.substr(0, equals);
+    const std::string_view tenant = equals == text.npos ? kDefaultTenant : text.substr(equals + 1);
+    const bool printable =
+        std::ranges::all_of(key, [](unsigned char c) { return c > 0x20 && c < 0x7f; });
+    if (key.empty() || !printable)
+        return make_error(Code::invalid, "a key must be printable ASCII without blanks");
+    if (!is_tenant(tenant))
+        return make_error(Code::invalid,
+                          "the tenant after '=' must be 1 to 64 letters, digits, '.', '_' or '-'");
+    return ApiKeyOption{std::string(key), std::string(tenant)};
+}
+
+bool is_loopback(std::string_view host) {
+    const std::string text(host);
+    in_addr v4{};
+    if (inet_pton(AF_INET, text.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+    return host == "::1" || host == "localhost";
+}
+
+}  // namespace quire
