@@ -1,0 +1,230 @@
+#include "tier/disk/recovery.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "format/segment.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kChunkBytes = 1 << 20;
+static_assert(kChunkBytes % kRecordBytes == 0);
+
+// Reads up to `into.size()` bytes; fewer only at the end of the file.
+Result<size_t> read_full(int fd, uint64_t offset, std::span<std::byte> into) {
+    size_t done = 0;
+    while (done < into.size()) {
+        ssize_t n =
+            ::pread(fd, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno_error("read", errno);
+        if (n == 0) break;
+        done += static_cast<size_t>(n);
+    }
+    return done;
+}
+
+class Loader {
+ public:
+    Loader(const DiskDir& dir, Catalog& catalog) : dir_(dir), catalog_(catalog) {}
+
+    Result<Recovered> run(Scan scan) {
+        QUIRE_TRY(list());
+        bool lost = scan == Scan::always || !load_index();
+        if (lost && scan != Scan::never && !segments_.empty()) scan_all();
+        finish();
+        return std::move(out_);
+    }
+
+ private:
+    Status list() {
+        auto files = dir_.list();
+        if (!files.ok()) return files.error();
+        for (const DiskDir::File& file : *files) {
+            if (auto id = parse_segment_file_name(file.name)) {
+                segments_[*id] = file.bytes;
+                out_.next_segment = std::max(out_.next_segment, *id + 1);
+            } else if (auto c = parse_index_file_name(IndexFileKind::checkpoint, file.name)) {
+                checkpoints_[*c] = file;
+            } else if (auto j = parse_index_file_name(IndexFileKind::journal, file.name)) {
+                journals_[*j] = file;
+            } else if (file.name.ends_with(".tmp")) {
+                out_.litter.push_back(file.name);
+            }
+        }
+        std::unique_lock lock(catalog_.mutex());
+        for (const auto& [id, bytes] : segments_) catalog_.add_segment(id, bytes, true);
+        return {};
+    }
+
+    // False when the index does not reach back to the beginning: it is lost, in part or whole.
+    bool load_index() {
+        uint64_t base = 0;
+        bool whole = false;
+        for (auto it = checkpoints_.rbegin(); it != checkpoints_.rend(); ++it) {
+            auto scan = load_file(it->second, IndexFileKind::checkpoint);
+            if (!scan.ok()) {
+                out_.notes.push_back(it->second.name + ": " + scan.error().message);
+                continue;
+            }
+            base = it->first;
+            whole = scan->ended;
+            if (!whole) out_.notes.push_back(it->second.name + ": damaged or cut short");
+            break;
+        }
+        uint64_t expected = base == 0 ? 1 : base;
+        if (base == 0) whole = journals_.contains(1) || segments_.empty();
+        for (const auto& [epoch, file] : journals_) {
+            if (epoch < base) continue;
+            if (epoch != expected) whole = false;
+            expected = epoch + 1;
+            auto scan = load_file(file, IndexFileKind::journal);
+            if (!scan.ok()) {
+                out_.notes.push_back(file.name + ": " + scan.error().message);
+                // An empty newest journal is what a crash while creating it leaves.
+                if (file.bytes >= sizeof(IndexFileHeader)) whole = false;
+            } else if (scan->tail_bytes > 0) {
+                out_.torn.push_back({file.name, scan->sound_bytes, scan->tail_bytes});
+            }
+        }
+        if (!whole && !segments_.empty()) {
+            out_.notes.push_back("the index is incomplete; scanning slab headers instead");
+        }
+        return whole;
+    }
+
+    Result<RecordScan> load_file(const DiskDir::File& file, IndexFileKind kind) {
+        auto fd = dir_.open_file(file.name, O_RDONLY);
+        if (!fd.ok()) return fd.error();
+        std::vector<std::byte> chunk(kChunkBytes);
+        auto got = read_full(fd->get(), 0, std::span(chunk).first(sizeof(IndexFileHeader)));
+        if (!got.ok()) return got.error();
+        auto header = parse_index_header(std::span(chunk).first(*got), kind);
+        if (!header.ok()) return header.error();
+        if (parse_index_file_name(kind, file.name) != header->epoch) {
+            return make_error(Code::corrupt, "holds another epoch than its name says");
+        }
+        std::unique_lock lock(catalog_.mutex());
+        if (kind == IndexFileKind::checkpoint) {
+            catalog_.reserve(file.bytes / kRecordBytes);
+        }
+        RecordScanner scanner(*header);
+        uint64_t offset = sizeof(IndexFileHeader);
+        while (true) {
+            got = read_full(fd->get(), offset, chunk);
+            if (!got.ok()) return got.error();
+            scanner.feed(std::span(chunk).first(*got),
+                         [this](const IndexRecord& record) { apply(record); });
+            offset += *got;
+            if (*got < chunk.size()) break;
+        }
+        const RecordScan& scan = scanner.result();
+        out_.records += scan.records;
+        out_.corrupt_records += scan.corrupt_records;
+        uint64_t sequence = std::max(scan.last_sequence + 1, header->first_sequence);
+        out_.log.next_sequence = std::max(out_.log.next_sequence, sequence);
+        return scan;
+    }
+
+    void apply(const IndexRecord& record) {
+        out_.next_segment = std::max(out_.next_segment, record.segment + 1);
+        if (record.op == RecordOp::drop_segment) {
+            // The segment stays known while its file is there: it is an orphan to delete.
+            auto file = segments_.find(record.segment);
+            catalog_.drop_segment(record.segment);
+            if (file != segments_.end()) {
+                catalog_.add_segment(record.segment, file->second, true);
+            }
+            return;
+        }
+        DiskPlace place{record.segment, record.offset_units, record.units};
+        if (record.op == RecordOp::erase) {
+            Slot slot = catalog_.find(record.key);
+            if (slot != kNoSlot && catalog_.at(slot).place() == place) catalog_.erase(slot);
+            return;
+        }
+        if (!fits(place)) {
+            out_.stale_records++;
+            return;
+        }
+        Slot slot = catalog_.publish(record.key, record.parent_key, place, record.value);
+        catalog_.set_hits(slot, record.hits);
+    }
+
+    bool fits(const DiskPlace& place) const {
+        auto it = segments_.find(place.segment);
+        if (it == segments_.end() || place.units < 2 || place.offset_units == 0) return false;
+        uint64_t end = (uint64_t{place.offset_units} + place.units) * kDiskUnitBytes;
+        return end <= it->second;
+    }
+
+    void scan_all() {
+        for (const auto& [id, bytes] : segments_) {
+            scan_one(id, bytes);
+            out_.scanned_segments++;
+        }
+    }
+
+    void scan_one(uint32_t id, uint64_t bytes) {
+        auto fd = dir_.open_file(segment_file_name(id), O_RDONLY);
+        if (!fd.ok()) {
+            out_.notes.push_back(fd.error().message);
+            return;
+        }
+        auto read = [&](uint64_t offset, std::span<std::byte> into) -> Status {
+            auto got = read_full(fd->get(), offset, into);
+            if (!got.ok()) return got.error();
+            if (*got < into.size()) return make_error(Code::corrupt, "the file ends here");
+            return {};
+        };
+        auto visit = [&](uint64_t offset, const SlabHeader& header) {
+            uint64_t units = slab_disk_bytes(header) / kDiskUnitBytes;
+            if (units > UINT16_MAX) return;
+            std::unique_lock lock(catalog_.mutex());
+            if (catalog_.find(header.key) != kNoSlot) return;
+            catalog_.publish(
+                header.key, header.parent_key,
+                {id, static_cast<uint32_t>(offset / kDiskUnitBytes), static_cast<uint16_t>(units)},
+                1);
+        };
+        SegmentScan scan = scan_segment(bytes, read, visit);
+        if (!scan.first_damage.empty()) {
+            out_.notes.push_back(segment_file_name(id) + ": " + scan.first_damage);
+        }
+    }
+
+    void finish() {
+        std::shared_lock lock(catalog_.mutex());
+        for (const auto& [id, segment] : catalog_.segments()) {
+            if (segment.live_units == 0) out_.orphans.push_back(id);
+        }
+        for (auto* files : {&checkpoints_, &journals_}) {
+            for (const auto& [epoch, file] : *files) {
+                out_.log.old_files[file.name] = file.bytes;
+                out_.log.next_epoch = std::max(out_.log.next_epoch, epoch + 1);
+            }
+        }
+    }
+
+    const DiskDir& dir_;
+    Catalog& catalog_;
+    Recovered out_;
+    std::map<uint32_t, uint64_t> segments_;
+    std::map<uint64_t, DiskDir::File> checkpoints_;
+    std::map<uint64_t, DiskDir::File> journals_;
+};
+
+}  // namespace
+
+Result<Recovered> recover_index(const DiskDir& dir, Catalog& catalog, Scan scan) {
+    return Loader(dir, catalog).run(scan);
+}
+
+}  // namespace quire
