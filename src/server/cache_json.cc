@@ -1,0 +1,67 @@
+#include "server/cache_json.h"
+
+#include <string>
+
+#include "server/timing_json.h"
+
+namespace quire::server {
+namespace {
+
+OrderedJson tier_json(const CacheStatus::TierRow& row) {
+    OrderedJson out = {{"tier", row.tier},
+                       {"name", row.name},
+                       {"capacity_bytes", row.capacity_bytes},
+                       {"used_bytes", row.used_bytes},
+                       {"blocks", row.blocks},
+                       {"pinned_blocks", row.pinned_blocks},
+                       {"hits", row.hits},
+                       {"evicted", row.evicted},
+                       {"corrupt", row.corrupt},
+                       {"pending", row.pending},
+                       {"degraded", row.degraded}};
+    if (row.degraded) out["degraded_why"] = row.degraded_why;
+    return out;
+}
+
+}  // namespace
+
+OrderedJson cache_status_json(const CacheStatus& status, const EngineLoad& load) {
+    OrderedJson out = {{"tiers", OrderedJson::array()}};
+    for (const auto& row : status.tiers) out["tiers"].push_back(tier_json(row));
+    out["index"] = {{"blocks", status.index_blocks}, {"bytes", status.index_bytes}};
+    const double rate = status.lookup_tokens == 0 ? 0.0
+                                                  : static_cast<double>(status.hit_tokens) /
+                                                        static_cast<double>(status.lookup_tokens);
+    out["lookups"] = {
+        {"tokens", status.lookup_tokens}, {"hit_tokens", status.hit_tokens}, {"hit_rate", rate}};
+    out["leases"] = status.leases;
+    out["pending_loads"] = status.pending_loads;
+    out["pending_stores"] = status.pending_stores;
+    out["requests"] = {{"running", load.running}, {"waiting", load.waiting}};
+    return out;
+}
+
+OrderedJson explanation_json(const Explanation& explanation, bool hide_others) {
+    const std::string reason =
+        hide_others ? visible_reason(explanation.reason) : explanation.reason;
+    const bool hidden = reason != explanation.reason;
+    OrderedJson by_tier = OrderedJson::object();
+    for (int i = 0; i < kTierCount; ++i) {
+        if (explanation.hit_tokens_by_tier[i] == 0) continue;
+        by_tier[std::string(tier_name(static_cast<Tier>(i)))] = explanation.hit_tokens_by_tier[i];
+    }
+    OrderedJson out = {{"prompt_tokens", explanation.prompt_tokens},
+                       {"prompt_blocks", explanation.prompt_blocks},
+                       {"hit_tokens", explanation.hit_tokens},
+                       {"hit_tokens_by_tier", std::move(by_tier)},
+                       {"reason", reason},
+                       {"detail", hidden ? "This prompt was never seen." : explanation.detail}};
+    if (explanation.first_different_token && !hidden) {
+        out["first_different_token"] = *explanation.first_different_token;
+        out["expected_text"] = explanation.expected_text;
+        out["actual_text"] = explanation.actual_text;
+    }
+    return out;
+}
+
+}  // namespace quire::server

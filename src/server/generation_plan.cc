@@ -1,0 +1,146 @@
+#include "server/generation_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/json_text.h"
+
+namespace quire::server {
+namespace {
+
+constexpr uint32_t kDefaultCompletionTokens = 16;  // OpenAI's; a chat answer may fill the context
+
+const char* prompt_field(const GenerationBody& body) {
+    return body.chat ? "messages" : "prompt";
+}
+
+uint32_t wanted_tokens(const GenerationBody& body, size_t prompt_tokens, uint32_t context_tokens) {
+    if (body.max_tokens) return *body.max_tokens;
+    const uint32_t room = context_tokens - static_cast<uint32_t>(prompt_tokens);
+    if (body.chat) return room;
+    return std::min(room, std::max(kDefaultCompletionTokens, body.min_tokens));
+}
+
+std::optional<ApiError> check_context(const GenerationBody& body, size_t prompt_tokens,
+                                      uint32_t context_tokens) {
+    // At least one token is to be generated, unless only the prompt's own logprobs are wanted.
+    const uint64_t more = body.max_tokens.value_or(1);
+    if (prompt_tokens + more <= context_tokens) return std::nullopt;
+    return bad_field(prompt_field(body),
+                     "The model's context is " + std::to_string(context_tokens) +
+                         " tokens, but the request needs " + std::to_string(prompt_tokens + more) +
+                         " (" + std::to_string(prompt_tokens) + " in the prompt, " +
+                         std::to_string(more) +
+                         " to generate). Shorten the prompt or lower max_tokens.",
+                     "context_length_exceeded");
+}
+
+std::optional<ApiError> check_vocabulary(const EngineApi& engine, const GenerationPlan& plan) {
+    const auto size = static_cast<TokenId>(engine.model().vocab_size);
+    for (const auto& [id, bias] : plan.body.sampling.logit_bias) {
+        if (id < size) continue;
+        return bad_field("logit_bias", "'logit_bias' names token " + std::to_string(id) +
+                                           "; the vocabulary ends at " + std::to_string(size - 1) +
+                                           ".");
+    }
+    return std::nullopt;
+}
+
+ApiResult<PlannedPrompt> from_text(const EngineApi& engine, const GenerationBody& body,
+                                   std::string text) {
+    auto tokens = engine.tokenize(text, true);
+    if (!tokens.ok()) {
+        ApiError error = from_engine(tokens.error());
+        error.param = prompt_field(body);
+        return error;
+    }
+    PlannedPrompt planned{std::move(tokens).value(), {}};
+    if (body.echo) planned.text = std::move(text);
+    return planned;
+}
+
+ApiResult<PlannedPrompt> from_tokens(const EngineApi& engine, const GenerationBody& body,
+                                     const std::vector<TokenId>& tokens) {
+    const auto size = static_cast<TokenId>(engine.model().vocab_size);
+    for (TokenId id : tokens) {
+        if (id < size) continue;
+        return bad_field("prompt", "'prompt' holds token id " + std::to_string(id) +
+                                       "; the vocabulary ends at " + std::to_string(size - 1) +
+                                       ".");
+    }
+    PlannedPrompt planned{tokens, {}};
+    if (body.echo) planned.text = engine.detokenize(tokens);
+    return planned;
+}
+
+}  // namespace
+
+std::optional<ApiError> check_model(const EngineApi& engine, const std::string& asked) {
+    const std::string& served = engine.model().name;
+    if (asked.empty() || asked == served) return std::nullopt;
+    return model_not_found(shorten(asked, 128), served);
+}
+
+ApiResult<std::vector<PlannedPrompt>> plan_prompts(const EngineApi& engine,
+                                                   const GenerationBody& body) {
+    std::vector<PlannedPrompt> prompts;
+    if (body.chat) {
+        auto text = engine.apply_chat_template(body.messages, body.add_generation_prompt);
+        if (!text.ok()) {
+            ApiError error = from_engine(text.error());
+            error.param = "messages";
+            return error;
+        }
+        auto planned = from_text(engine, body, std::move(text).value());
+        if (!planned.ok()) return planned.error();
+        prompts.push_back(std::move(planned.value()));
+    }
+    for (const Prompt& prompt : body.prompts) {
+        const auto* text = std::get_if<std::string>(&prompt);
+        auto planned = text != nullptr
+                           ? from_text(engine, body, *text)
+                           : from_tokens(engine, body, *std::get_if<std::vector<TokenId>>(&prompt));
+        if (!planned.ok()) return planned.error();
+        prompts.push_back(std::move(planned.value()));
+    }
+    for (const PlannedPrompt& prompt : prompts) {
+        if (!prompt.tokens.empty()) continue;
+        return bad_field(prompt_field(body), std::string("'") + prompt_field(body) +
+                                                 "' is empty; it must hold at least one token.");
+    }
+    return prompts;
+}
+
+ApiResult<GenerationPlan> plan_generation(const EngineApi& engine, std::string_view bytes,
+                                          bool chat) {
+    auto body = chat ? parse_chat(bytes) : parse_completion(bytes);
+    if (!body.ok()) return body.error();
+    if (auto error = check_model(engine, body.value().model)) return *error;
+    GenerationPlan plan{std::move(body.value()), {}};
+    if (auto error = check_vocabulary(engine, plan)) return *error;
+    auto prompts = plan_prompts(engine, plan.body);
+    if (!prompts.ok()) return prompts.error();
+    plan.prompts = std::move(prompts.value());
+    for (const PlannedPrompt& prompt : plan.prompts) {
+        auto error = check_context(plan.body, prompt.tokens.size(), engine.model().context_tokens);
+        if (error) return *error;
+    }
+    return plan;
+}
+
+GenerateRequest engine_request(const GenerationPlan& plan, uint32_t choice, uint32_t context_tokens,
+                               uint64_t random_seed) {
+    const GenerationBody& body = plan.body;
+    GenerateRequest request;
+    request.prompt = plan.prompts[choice / body.n].tokens;
+    request.max_tokens = wanted_tokens(body, request.prompt.size(), context_tokens);
+    request.min_tokens = std::min(body.min_tokens, request.max_tokens);
+    request.stop = body.stop;
+    request.sampling = body.sampling;
+    request.sampling.seed = (body.seeded ? body.sampling.seed : random_seed) + choice % body.n;
+    request.cache_salt = body.cache_salt;
+    request.prompt_logprobs = body.echo && body.sampling.logprobs >= 0;
+    return request;
+}
+
+}  // namespace quire::server

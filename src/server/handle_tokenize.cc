@@ -1,0 +1,69 @@
+// /tokenize and /detokenize, in the shape other servers give them.
+#include "server/admin_request.h"
+#include "server/generation_plan.h"
+#include "server/handlers.h"
+#include "server/json_text.h"
+
+namespace quire::server {
+namespace {
+
+ApiResult<std::string> tokenize(const EngineApi& engine, std::string_view bytes) {
+    auto body = parse_tokenize(bytes);
+    if (!body.ok()) return body.error();
+    if (auto error = check_model(engine, body.value().model)) return *error;
+    std::string text = body.value().prompt;
+    if (!body.value().messages.empty()) {
+        auto rendered =
+            engine.apply_chat_template(body.value().messages, body.value().add_generation_prompt);
+        if (!rendered.ok()) return from_engine(rendered.error());
+        text = std::move(rendered).value();
+    }
+    const auto tokens = engine.tokenize(text, body.value().add_special_tokens);
+    if (!tokens.ok()) return from_engine(tokens.error());
+    OrderedJson out = {{"count", tokens->size()},
+                       {"max_model_len", engine.model().context_tokens},
+                       {"tokens", *tokens}};
+    if (body.value().return_token_strs) {
+        out["token_strs"] = OrderedJson::array();
+        for (const TokenId& token : *tokens) {
+            out["token_strs"].push_back(engine.detokenize(TokenSpan(&token, 1)));
+        }
+    }
+    return dump_json(out);
+}
+
+ApiResult<std::string> detokenize(const EngineApi& engine, std::string_view bytes) {
+    auto body = parse_detokenize(bytes);
+    if (!body.ok()) return body.error();
+    if (auto error = check_model(engine, body.value().model)) return *error;
+    const auto size = static_cast<TokenId>(engine.model().vocab_size);
+    for (TokenId token : body.value().tokens) {
+        if (token < size) continue;
+        return bad_field("tokens", "'tokens' holds the id " + std::to_string(token) +
+                                       "; the vocabulary ends at " + std::to_string(size - 1) +
+                                       ".");
+    }
+    const OrderedJson out = {{"prompt", engine.detokenize(body.value().tokens)}};
+    return dump_json(out);
+}
+
+using Answerer = ApiResult<std::string> (*)(const EngineApi&, std::string_view);
+
+awaitable<void> answer(App& app, Exchange& exchange, Answerer answerer) {
+    auto body =
+        co_await app.workers.run([&] { return answerer(app.engine, exchange.request().body); });
+    co_await exchange.reply(body.ok() ? json_reply(std::move(body.value()))
+                                      : error_reply(body.error()));
+}
+
+}  // namespace
+
+awaitable<void> handle_tokenize(App& app, Exchange& exchange) {
+    return answer(app, exchange, tokenize);
+}
+
+awaitable<void> handle_detokenize(App& app, Exchange& exchange) {
+    return answer(app, exchange, detokenize);
+}
+
+}  // namespace quire::server
