@@ -1,0 +1,31 @@
+#include <algorithm>
+
+#include "bench/cases/cases.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr BenchCase kTable[] = {
+    {"ttft", "time to first token: cold, and hits in G1, G2, and G3 after a restart", true,
+     run_ttft},
+    {"overhead", "cold time to first token: every tier on over cache off", true, run_overhead},
+    {"index", "prefix index over a chain walk in a flat hash map", false, run_index},
+    {"attention", "decode attention alone over what memory and arithmetic allow", false,
+     run_attention},
+    {"memory", "resident memory under a long mixed load", true, run_memory},
+    {"policy", "eviction policies beside each other on a trace", false, run_policy},
+};
+
+}  // namespace
+
+std::span<const BenchCase> bench_table() {
+    return kTable;
+}
+
+const BenchCase* find_bench(std::string_view name) {
+    const auto at = std::find_if(std::begin(kTable), std::end(kTable),
+                                 [&](const BenchCase& row) { return row.name == name; });
+    return at == std::end(kTable) ? nullptr : at;
+}
+
+}  // namespace quire::bench
