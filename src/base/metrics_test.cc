@@ -1,7 +1,6 @@
 #include "base/metrics.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <limits>
 #include <set>
@@ -9,6 +8,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/prometheus_check.h"
 #include "base/scratch_file.h"
