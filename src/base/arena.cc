@@ -20,7 +20,8 @@ Result<Arena> Arena::create(const ArenaOptions& options) {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
         return make_error(Code::full, "the machine refuses " + std::to_string(bytes) +
-                                          " bytes of memory: " + std::strerror(errno),
+                                          " bytes for " + options.what + ": " +
+                                          std::strerror(errno),
                           errno);
     if (options.huge_pages) madvise(mapped, bytes, MADV_HUGEPAGE);
     if (options.prefault) madvise(mapped, bytes, MADV_POPULATE_WRITE);

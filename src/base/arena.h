@@ -11,6 +11,7 @@ namespace quire {
 
 struct ArenaOptions {
     size_t bytes = 0;
+    const char* what = "memory";  // what it is for, for the error's message
     bool huge_pages = true;  // ask for them; ordinary pages are used where refused
     bool prefault = false;   // touch every page now, so that no later access faults
 };

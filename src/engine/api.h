@@ -1,8 +1,9 @@
-// What the server (and the benches) ask of an engine. One implementation: engine/engine.h; tests of the
-// server use a scripted one.
+// What the server (and the benches) ask of an engine. One implementation: engine/engine.h; tests of
+// the server use a scripted one.
 //
-// Threads: every verb may be called from any thread. Events of a request arrive on the engine's thread,
-// in order, each exactly once, ending with exactly one that has `finish` set; a sink must not block.
+// Threads: every verb may be called from any thread. Events of a request arrive on the engine's
+// thread, in order, each exactly once, ending with exactly one that has `finish` set; a sink must
+// not block.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@ struct GenerateRequest {
     Sampling sampling;
     std::string tenant;
     std::string cache_salt;
-    int64_t timeout_ns = 0;  // 0: the engine's default; counts from submit
+    int64_t timeout_ns = 0;        // 0: the engine's default; counts from submit
     bool prompt_logprobs = false;  // echo with logprobs
 };
 
@@ -57,15 +58,15 @@ struct TokenLogprob {
 // Where a request's time and prompt came from.
 struct RequestTiming {
     int64_t queue_ns = 0;
-    int64_t load_ns[kTierCount] = {};      // waiting for loads, by tier
+    int64_t load_ns[kTierCount] = {};  // waiting for loads, by tier
     uint64_t load_bytes[kTierCount] = {};
     uint32_t cached_tokens[kTierCount] = {};  // prompt tokens taken from each tier
-    int64_t prefill_ns = 0;                // computing the rest of the prompt
+    int64_t prefill_ns = 0;                   // computing the rest of the prompt
     int64_t decode_ns = 0;
-    int64_t first_token_ns = 0;            // submit to first token
+    int64_t first_token_ns = 0;  // submit to first token
     uint32_t prompt_tokens = 0;
     uint32_t completion_tokens = 0;
-    std::string miss_reason;               // why the cached prefix ended where it did
+    std::string miss_reason;  // why the cached prefix ended where it did
 };
 
 struct GenerateEvent {
@@ -73,8 +74,8 @@ struct GenerateEvent {
     std::vector<TokenId> tokens;
     std::vector<TokenLogprob> logprobs;  // one per token when asked for
     Finish finish = Finish::none;
-    std::optional<Error> error;          // finish == error or timeout
-    RequestTiming timing;                // complete on the last event
+    std::optional<Error> error;  // finish == error or timeout
+    RequestTiming timing;        // complete on the last event
 };
 
 using EventSink = std::function<void(GenerateEvent&&)>;
@@ -86,8 +87,8 @@ struct ChatMessage {
 };
 
 struct ModelInfo {
-    std::string name;      // as clients name it
-    std::string family;    // "llama", "gemma3", ...
+    std::string name;    // as clients name it
+    std::string family;  // "llama", "gemma3", ...
     std::string file;
     std::string model_id;  // hex
     uint32_t context_tokens = 0;
@@ -103,9 +104,9 @@ struct Explanation {
     uint32_t prompt_blocks = 0;
     uint32_t hit_tokens = 0;
     uint32_t hit_tokens_by_tier[kTierCount] = {};
-    std::string reason;   // stable word: whole_prompt, never_seen, evicted, corrupt, not_admitted,
-                          // other_salt, other_tenant, other_model, cheaper_to_recompute, cache_off
-    std::string detail;   // a sentence for people: tier, cause, when
+    std::string reason;  // stable word: whole_prompt, never_seen, evicted, corrupt, not_admitted,
+                         // other_salt, other_tenant, other_model, cheaper_to_recompute, cache_off
+    std::string detail;  // a sentence for people: tier, cause, when
     // The first token that differs from the nearest cached prompt, when one is known.
     std::optional<uint32_t> first_different_token;
     std::string expected_text;
@@ -139,12 +140,13 @@ class EngineApi {
     // `special`: parse control tokens in the text and add BOS as the model wants.
     virtual Result<std::vector<TokenId>> tokenize(std::string_view text, bool special) const = 0;
     virtual std::string detokenize(TokenSpan tokens) const = 0;
-    // The prompt text of a conversation by the model's own chat template, ready for tokenize(.., true).
+    // The prompt text of a conversation by the model's own chat template, ready for tokenize(..,
+    // true).
     virtual Result<std::string> apply_chat_template(const std::vector<ChatMessage>& messages,
                                                     bool add_generation_prompt) const = 0;
 
-    // invalid: prompt empty or prompt + max_tokens over the context (checked before any work); busy: the
-    // queue is full; cancelled: draining. After ok, the sink gets events.
+    // invalid: prompt empty or prompt + max_tokens over the context (checked before any work);
+    // busy: the queue is full; cancelled: draining. After ok, the sink gets events.
     virtual Result<RequestId> submit(GenerateRequest request, EventSink sink) = 0;
     // Takes effect within one step; the sink still gets its last event. Unknown ids are ignored.
     virtual void cancel(RequestId id) = 0;
@@ -152,11 +154,12 @@ class EngineApi {
     virtual Result<Explanation> explain(std::vector<TokenId> prompt, std::string tenant,
                                         std::string salt) = 0;
     virtual CacheStatus cache_status() = 0;
-    // Drops unpinned blocks of the named tiers ("g1", "g2", "g3"; empty: all). With write_back, first
-    // finishes copying them to the next tier down. Returns blocks dropped.
+    // Drops unpinned blocks of the named tiers ("g1", "g2", "g3"; empty: all). With write_back,
+    // first finishes copying them to the next tier down. Returns blocks dropped.
     virtual Result<uint64_t> flush(std::vector<Tier> tiers, bool write_back) = 0;
     virtual EngineLoad load() const = 0;
-    // Refuses new requests, finishes running ones (cancels them at the deadline), stores what is pending.
+    // Refuses new requests, finishes running ones (cancels them at the deadline), stores what is
+    // pending.
     virtual void drain(int64_t timeout_ns) = 0;
 };
 

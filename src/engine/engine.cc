@@ -45,9 +45,12 @@ Status EngineCore::open_model() {
     auto vocab = Vocab::open(options_.model_path);
     if (!vocab.ok()) return vocab.error();
     vocab_ = std::move(vocab).value();
-    auto chat = ChatTemplate::create(*vocab_);
+    const auto name = [this](TokenId token) { return token < 0 ? "" : vocab_->label(token); };
+    auto chat = ChatTemplate::create(vocab_->chat_template(), name(vocab_->bos()), name(vocab_->eos()));
     if (!chat.ok()) return chat.error();
     chat_ = std::move(chat).value();
+    for (TokenId token = 0; token < vocab_->size(); ++token)
+        if (vocab_->is_end(token)) end_tokens_.push_back(token);
 
     if (options_.threads <= 0)
         options_.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -67,10 +70,10 @@ Status EngineCore::open_model() {
     info_.name = options_.model_name.empty()
                      ? std::filesystem::path(options_.model_path).stem().string()
                      : options_.model_name;
-    info_.family = hparams.family_name();
+    info_.family = hparams.family->name;
     info_.model_id = model_->id().value.to_hex();
     info_.vocab_size = static_cast<uint32_t>(hparams.n_vocab);
-    info_.context_tokens = static_cast<uint32_t>(hparams.n_ctx_train);
+    info_.context_tokens = static_cast<uint32_t>(hparams.context_tokens);
     if (options_.context_tokens > info_.context_tokens)
         return make_error(Code::invalid, "--context " + std::to_string(options_.context_tokens) +
                                              " is more than the model's " +

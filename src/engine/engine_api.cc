@@ -31,7 +31,7 @@ std::string EngineCore::detokenize(TokenSpan tokens) const {
 
 Result<std::string> EngineCore::apply_chat_template(const std::vector<ChatMessage>& messages,
                                                     bool add_generation_prompt) const {
-    return chat_->apply(messages, add_generation_prompt);
+    return chat_->render(messages, add_generation_prompt);
 }
 
 Result<RequestId> EngineCore::submit(GenerateRequest request, EventSink sink) {
@@ -50,6 +50,7 @@ Result<RequestId> EngineCore::submit(GenerateRequest request, EventSink sink) {
             return make_error(Code::invalid, "token id " + std::to_string(token) +
                                                  " is outside the vocabulary of " +
                                                  std::to_string(info_.vocab_size));
+    QUIRE_TRY(Sampler::check(request.sampling, static_cast<int32_t>(info_.vocab_size)));
     if (queued_.fetch_add(1) >= options_.max_queue + options_.max_running) {
         queued_.fetch_sub(1);
         return make_error(Code::busy, "too many requests are waiting; try again later");
@@ -62,7 +63,7 @@ Result<RequestId> EngineCore::submit(GenerateRequest request, EventSink sink) {
     const int64_t limit_ns =
         job->request.timeout_ns > 0 ? job->request.timeout_ns : options_.request_timeout_ns;
     job->deadline_ns = job->submitted_ns + limit_ns;
-    job->sampler = std::make_unique<Sampler>(job->request.sampling);
+    job->sampler = std::make_unique<Sampler>(job->request.sampling, job->request.prompt);
     auto handed = std::make_shared<std::unique_ptr<Job>>(std::move(job));
     mailbox_.post([this, handed] { queue_.push_back(std::move(*handed)); });
     return id;

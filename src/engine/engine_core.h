@@ -23,6 +23,7 @@
 #include "engine/model/chat_template.h"
 #include "engine/model/forward.h"
 #include "engine/model/sampler.h"
+#include "engine/model/utf8.h"
 #include "engine/model/vocab.h"
 #include "engine/step_plan.h"
 #include "engine/stop_matcher.h"
@@ -113,6 +114,7 @@ class EngineCore final : public Engine {
     // engine_emit.cc
     void take_logits(Job& job, std::span<const float> rows, uint32_t n_rows);
     void emit_token(Job& job, std::span<const float> logits);
+    TokenLogprob logprob_row(const Job& job, std::span<const float> logits, TokenId token) const;
     void add_prompt_logprobs(Job& job, std::span<const float> rows, uint32_t n_rows);
     void finish(Job& job, Finish how, std::optional<Error> error = std::nullopt);
     void fill_timing(Job& job);
@@ -121,6 +123,7 @@ class EngineCore final : public Engine {
     ModelInfo info_;
     std::unique_ptr<GgufModel> model_;
     std::unique_ptr<Vocab> vocab_;
+    std::vector<TokenId> end_tokens_;
     std::unique_ptr<ChatTemplate> chat_;
     std::unique_ptr<Forward> forward_;
     std::unique_ptr<Tiers> tiers_;

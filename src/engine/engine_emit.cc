@@ -15,49 +15,52 @@ void EngineCore::take_logits(Job& job, std::span<const float> rows, uint32_t n_r
     }
 }
 
-// Row r of a prompt chunk predicts the token after it; the first token of a prompt has no
-// prediction.
+// The raw bytes of the token are its text here: a client may join them to whole characters.
+TokenLogprob EngineCore::logprob_row(const Job& job, std::span<const float> logits,
+                                     TokenId token) const {
+    Logprobs found = logprobs_of(logits, token, std::max(0, job.request.sampling.logprobs));
+    return {token, std::string(vocab_->piece(token)), found.chosen, std::move(found.top)};
+}
+
+// Row r of a prompt chunk predicts the token after it; the first token of a prompt has no prediction.
 void EngineCore::add_prompt_logprobs(Job& job, std::span<const float> rows, uint32_t n_rows) {
     if (!job.request.prompt_logprobs) return;
     const uint32_t first = job.computed - n_rows;
     for (uint32_t r = 0; r < n_rows && first + r + 1 < job.prompt_tokens; ++r) {
         const TokenId token = job.tokens[first + r + 1];
         event_.tokens.push_back(token);
-        event_.logprobs.push_back(job.sampler->logprob_of(
-            rows.subspan(size_t{r} * info_.vocab_size, info_.vocab_size), token, *vocab_));
+        event_.logprobs.push_back(logprob_row(
+            job, rows.subspan(size_t{r} * info_.vocab_size, info_.vocab_size), token));
     }
 }
 
 void EngineCore::emit_token(Job& job, std::span<const float> logits) {
-    const TokenSpan so_far(job.tokens);
-    const SampledToken sampled = job.sampler->sample(logits, so_far.first(job.prompt_tokens),
-                                                     so_far.subspan(job.prompt_tokens));
-    const int64_t now = options_.clock->monotonic_ns();
-    if (job.first_token_ns == 0) job.first_token_ns = now;
-    job.tokens.push_back(sampled.token);
-    cache_->append(job.lease, sampled.token);
+    const bool may_end =
+        !job.request.sampling.ignore_eos && job.generated() >= job.request.min_tokens;
+    const Result<TokenId> sampled =
+        job.sampler->sample(logits, may_end ? std::span<const TokenId>() : end_tokens_);
+    if (!sampled.ok()) return finish(job, Finish::error, sampled.error());
+    const TokenId token = *sampled;
+    job.sampler->accept(token);
+    if (job.first_token_ns == 0) job.first_token_ns = options_.clock->monotonic_ns();
+    job.tokens.push_back(token);
+    cache_->append(job.lease, token);
     ++stats_.generated_tokens;
 
-    const bool ended = vocab_->is_end(sampled.token) && !job.request.sampling.ignore_eos &&
-                       job.generated() > job.request.min_tokens;
     Finish how = Finish::none;
-    event_.tokens.push_back(sampled.token);
+    event_.tokens.push_back(token);
     if (job.request.sampling.logprobs >= 0)
-        event_.logprobs.push_back(job.sampler->logprob_of(logits, sampled.token, *vocab_));
-    if (ended) {
+        event_.logprobs.push_back(logprob_row(job, logits, token));
+    if (may_end && vocab_->is_end(token)) {
         how = Finish::stop;
     } else {
-        event_.text += job.stops.feed(job.utf8.push(vocab_->piece(sampled.token)));
-        if (job.stops.stopped())
-            how = Finish::stop;
-        else if (job.generated() >= job.request.max_tokens)
-            how = Finish::length;
+        event_.text += job.stops.feed(job.utf8.push(vocab_->piece(token)));
+        if (job.stops.stopped()) how = Finish::stop;
+        else if (job.generated() >= job.request.max_tokens) how = Finish::length;
     }
     if (how != Finish::none) return finish(job, how);
-    if (!event_.text.empty() || !event_.logprobs.empty()) {
-        job.sink(std::move(event_));
-        event_ = {};
-    }
+    job.sink(std::move(event_));
+    event_ = {};
 }
 
 void EngineCore::fill_timing(Job& job) {

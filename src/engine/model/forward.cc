@@ -72,7 +72,7 @@ class ForwardImpl final : public Forward {
         state_.config.max_logit_rows = std::min(config.max_logit_rows, config.max_rows);
         QUIRE_TRY(init_layers());
         const size_t bytes = place_buffers(state_, nullptr, &state_.buf);
-        auto arena = Arena::create(bytes, "a step's activations and logits");
+        auto arena = Arena::create({.bytes = bytes, .what = "a step's activations and logits"});
         if (!arena) return arena.error();
         state_.arena = std::move(arena).value();
         place_buffers(state_, state_.arena.data(), &state_.buf);
@@ -95,7 +95,7 @@ class ForwardImpl final : public Forward {
         const int32_t tail = state_.n_logit_rows == 0 ? 0 : std::max(state_.n_logit_rows, floor);
         StepGraph* graph = find_graph(rows, tail);
         if (work_.size() < graph->work_bytes()) {
-            auto work = Arena::create(graph->work_bytes(), "ggml's scratch");
+            auto work = Arena::create({.bytes = graph->work_bytes(), .what = "ggml's scratch"});
             if (!work) return work.error();
             work_ = std::move(work).value();
         }
@@ -237,7 +237,7 @@ class ForwardImpl final : public Forward {
             need, state_.attention->workspace_bytes(state_.layers.back().shape, state_.attend_tail,
                                                     state_.config.n_threads));
         if (need <= state_.workspace.size()) return {};
-        auto workspace = Arena::create(need + need / 2, "attention's workspace");
+        auto workspace = Arena::create({.bytes = need + need / 2, .what = "attention's workspace"});
         if (!workspace) return workspace.error();
         state_.workspace = std::move(workspace).value();
         return {};

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/model/arena.h"
+#include "base/arena.h"
 #include "engine/model/forward.h"
 #include "engine/model/rope.h"
 

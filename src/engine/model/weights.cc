@@ -47,7 +47,7 @@ class WeightLoader {
         for (int32_t i = 0; i < h_.n_layers; ++i) plan_layer(i);
         check_leftovers();
         if (!status_) return status_;
-        auto arena = Arena::create(bytes_ + kTensorAlign, "the model's weights");
+        auto arena = Arena::create({.bytes = bytes_ + kTensorAlign, .what = "the model's weights"});
         if (!arena) return arena.error();
         w_->arena_ = std::move(arena).value();
         for (Wish& wish : wishes_) QUIRE_TRY(fill(&wish));

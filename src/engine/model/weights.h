@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "core/hash128.h"
-#include "engine/model/arena.h"
+#include "base/arena.h"
 #include "engine/model/gguf_file.h"
 #include "engine/model/hparams.h"
 

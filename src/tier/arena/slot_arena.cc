@@ -18,7 +18,7 @@ Result<std::unique_ptr<SlotArena>> SlotArena::create(const KvLayout& layout, uin
     if (slots >= kNoArenaSlot) return make_error(Code::invalid, "a KV budget over 2^32 blocks");
 
     std::unique_ptr<SlotArena> made(new SlotArena());
-    auto arena = Arena::create({.bytes = slots * per_slot});
+    auto arena = Arena::create({.bytes = slots * per_slot, .what = "KV blocks"});
     if (!arena.ok()) return arena.error();
     made->arena_ = std::move(arena).value();
     made->slots_ = static_cast<uint32_t>(slots);

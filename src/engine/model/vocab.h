@@ -1,0 +1,69 @@
+// A model's tokenizer, by libllama loaded for its vocabulary only.
+//
+// Text is any bytes: invalid UTF-8 is repaired first (utf8.h). No input makes it throw or crash. Immutable
+// after open(); any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "core/types.h"
+#include "engine/model/text_split.h"
+
+struct llama_model;
+struct llama_vocab;
+
+namespace quire {
+
+class Vocab {
+ public:
+    // unsupported: a tokenizer that libllama does not know.
+    static Result<std::unique_ptr<Vocab>> open(const std::string& gguf_path);
+    ~Vocab();
+    Vocab(const Vocab&) = delete;
+    Vocab& operator=(const Vocab&) = delete;
+
+    int32_t size() const { return static_cast<int32_t>(piece_ends_.size()); }
+    // `special`: control tokens written in the text become those tokens, and BOS is put first when the
+    // model wants it and the text does not begin with it. Without it the text is only text. invalid: more text than can be tokenized.
+    Result<std::vector<TokenId>> tokenize(std::string_view text, bool special) const;
+    // The bytes that a token adds to the text, maybe not whole UTF-8; empty for control tokens.
+    // REQUIRES: 0 <= token < size().
+    std::string_view piece(TokenId token) const;
+    // The same, but control tokens by their names (<|im_end|>): for logprobs and people.
+    std::string label(TokenId token) const;
+    // Text of tokens, repaired to UTF-8; control tokens and unknown ids are left out.
+    std::string detokenize(TokenSpan tokens) const;
+
+    // Tokens after which generation ends (end of sequence, of turn, of message).
+    bool is_end(TokenId token) const;
+    bool adds_bos() const;
+    TokenId bos() const { return bos_; }  // -1: none
+    TokenId eos() const { return eos_; }
+    // The model's Jinja chat template; empty: it has none.
+    const std::string& chat_template() const { return chat_template_; }
+
+ private:
+    Vocab() = default;
+    void init_pieces();
+    void init_splitter();
+    std::string render(TokenId token, bool special) const;
+    // Appends the tokens of `text` as libllama finds them, without BOS or EOS of its own.
+    bool append(std::string_view text, bool special, std::vector<TokenId>* out) const;
+
+    llama_model* model_ = nullptr;
+    const llama_vocab* vocab_ = nullptr;
+    TextSplitter splitter_;
+    bool split_ = false;  // whether splitter_ fits this tokenizer
+    std::string pieces_;                // all pieces, one after the other
+    std::vector<uint32_t> piece_ends_;  // [size]
+    std::vector<bool> ends_;
+    std::string chat_template_;
+    TokenId bos_ = -1;
+    TokenId eos_ = -1;
+};
+
+}  // namespace quire
