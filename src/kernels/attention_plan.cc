@@ -236,7 +236,7 @@ class ItemWalker {
 
 int64_t partial_floats(const AttnShape& shape, int32_t n_positions) {
     const int64_t rows = int64_t{n_positions} * group_heads(shape);
-    return round_up(rows * (shape.head_dim + 2), 16);
+    return rows * shape.head_dim + 2 * round_up(rows, 16);
 }
 
 KeyRange visible_keys(const AttnShape& shape, int32_t pos_begin, int32_t n_positions) {

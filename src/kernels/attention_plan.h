@@ -50,7 +50,8 @@ struct AttnItem {
     AttnScratch scratch;
 };
 
-// Floats that one partition of one item leaves: [rows] max, [rows] sum, [rows][head_dim] out.
+// Floats that one partition of one item leaves: [rows][head_dim] out, max and sum of
+// each row padded to 16 rows.
 int64_t partial_floats(const AttnShape& shape, int32_t n_positions);
 
 // First position any row of the item can see, and one past the last.

@@ -29,14 +29,14 @@ struct Avx2 {
         const f32 bit = set1(-0.0f);
         return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(bit, sign));
     }
-    static f32 round(f32 x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT); }
-
-    // p * 2^n, or 0 where x < floor. p is in [1/2, 2) and n integral, so the product is exact.
-    static f32 scale_by_exponent(f32 p, f32 n, f32 x, float floor) {
-        const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
-        const __m256 scaled =
-            _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
-        return _mm256_and_ps(scaled, _mm256_cmp_ps(x, set1(floor), _CMP_NLT_UQ));
+    // p * 2^n, where n are the low bits of `shifted`; p and the product are normal numbers.
+    static f32 add_exponent(f32 p, f32 shifted) {
+        return _mm256_castsi256_ps(_mm256_add_epi32(
+            _mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(shifted), 23)));
+    }
+    // y, or 0 where x < floor.
+    static f32 keep_not_below(f32 y, f32 x, float floor) {
+        return _mm256_and_ps(y, _mm256_cmp_ps(x, set1(floor), _CMP_NLT_UQ));
     }
     // Lanes are numbered from first_lane; those outside [begin, end) become -inf.
     static f32 keep_range(f32 x, int first_lane, int begin, int end) {
@@ -51,6 +51,14 @@ struct Avx2 {
         __m128 m = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
         m = _mm_max_ps(m, _mm_movehl_ps(m, m));
         return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+    }
+    // Sixteen numbers to one: halves are added, 8 + 8, 4 + 4, 2 + 2, 1 + 1.
+    static float sum_of_sixteen(const float* p) {
+        const __m256 eight = _mm256_add_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8));
+        const __m128 four =
+            _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+        const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
     }
     static bool any_nan(f32 x) {
         return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0;

@@ -29,12 +29,14 @@ struct Avx512 {
         const f32 bit = set1(-0.0f);
         return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
     }
-    static f32 round(f32 x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT); }
-
-    // p * 2^n, or 0 where x < floor. p is in [1/2, 2) and n integral, so the product is exact.
-    static f32 scale_by_exponent(f32 p, f32 n, f32 x, float floor) {
-        const __mmask16 keep = _mm512_cmp_ps_mask(x, set1(floor), _CMP_NLT_UQ);
-        return _mm512_maskz_scalef_ps(keep, p, n);
+    // p * 2^n, where n are the low bits of `shifted`; p and the product are normal numbers.
+    static f32 add_exponent(f32 p, f32 shifted) {
+        return _mm512_castsi512_ps(_mm512_add_epi32(
+            _mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
+    }
+    // y, or 0 where x < floor.
+    static f32 keep_not_below(f32 y, f32 x, float floor) {
+        return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, set1(floor), _CMP_NLT_UQ), y);
     }
     // Lanes are numbered from first_lane; those outside [begin, end) become -inf.
     static f32 keep_range(f32 x, int first_lane, int begin, int end) {
@@ -46,6 +48,14 @@ struct Avx512 {
         return _mm512_mask_blend_ps(keep, set1(-__builtin_inff()), x);
     }
     static float max_of_lanes(f32 x) { return _mm512_reduce_max_ps(x); }
+    // Sixteen numbers to one: halves are added, 8 + 8, 4 + 4, 2 + 2, 1 + 1.
+    static float sum_of_sixteen(const float* p) {
+        const __m256 eight = _mm256_add_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8));
+        const __m128 four =
+            _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+        const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+    }
     static bool any_nan(f32 x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) != 0; }
 
     static f32 load_f16(const uint16_t* p) {

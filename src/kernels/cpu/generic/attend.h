@@ -43,12 +43,10 @@ class ItemRunner {
 
     void merge() {
         clear_total();
-        const int64_t d = shape_.head_dim;
         for (int p = item_.partition_begin; p < item_.partition_end; ++p) {
             const Partial part = partial(p);
-            for (int r = 0; r < rows_; ++r)
-                merge_row<V>(part.max[r], part.sum[r], part.out + r * d, scratch_.total_max + r,
-                             scratch_.total_sum + r, scratch_.total_out + r * d, shape_.head_dim);
+            merge_rows<V>(part.max, part.sum, part.out, scratch_.total_max, scratch_.total_sum,
+                          scratch_.total_out, rows_, shape_.head_dim);
         }
         write_output();
     }
@@ -64,7 +62,7 @@ class ItemRunner {
         const int64_t d = shape_.head_dim;
         float* at = item_.partials +
                     (partition - item_.partition_begin) * partial_floats(shape_, item_.n_positions);
-        return {at, at + rows_ * d, at + rows_ * d + rows_};
+        return {at, at + rows_ * d, at + rows_ * d + (rows_ + 15) / 16 * 16};
     }
 
     int position(int row) const { return first_position_ + row / group_; }
@@ -77,7 +75,8 @@ class ItemRunner {
                int64_t{item_.kv_head * group_ + row % group_} * shape_.head_dim;
     }
 
-    // Scaled queries, each block of rows transposed so that a dimension's factors lie side by side.
+    // Scaled queries, each block of rows transposed so that a dimension's factors lie side by side. A
+    // NaN becomes the plain one: exp2_nonpositive must not carry payload bits into the exponent.
     void pack_queries() {
         const AttnSequence& s = *item_.sequence;
         const float scale = cap_ > 0.0f ? shape_.scale / shape_.softcap : shape_.scale * kLog2e;
@@ -86,7 +85,10 @@ class ItemRunner {
             float* packed = scratch_.q + int64_t{first} * shape_.head_dim;
             for (int r = 0; r < n; ++r) {
                 const float* q = s.q + vector_offset(first + r, s.q_row_stride);
-                for (int d = 0; d < shape_.head_dim; ++d) packed[d * n + r] = q[d] * scale;
+                for (int d = 0; d < shape_.head_dim; ++d) {
+                    const float x = q[d] * scale;
+                    packed[d * n + r] = x == x ? x : __builtin_nanf("");
+                }
             }
         }
     }
@@ -112,7 +114,7 @@ class ItemRunner {
         for (; tile < end; tile += kKeyTileTokens) {
             PageTile<V, Reader> pages = find_tile(tile);
             if (direct_)
-                attend_tile(tile, pages, false);
+                attend_tile(tile, pages, false, pages);
             else
                 attend_converted(tile, pages);
         }
@@ -141,9 +143,8 @@ class ItemRunner {
         return pages;
     }
 
-    TileRange row_range(int row, int tile) const {
-        const int p = position(row);
-        return {shape_.window > 0 ? p - shape_.window + 1 - tile : 0, p + 1 - tile};
+    TileRange range_of(int position, int tile) const {
+        return {shape_.window > 0 ? position - shape_.window + 1 - tile : 0, position + 1 - tile};
     }
 
     // Copies what the item sees of a tile. A V that is not finite must meet only rows that see its
@@ -158,78 +159,99 @@ class ItemRunner {
         f32 poison = V::zero();
         for (int key = begin; key < end; ++key) {
             for (int d = 0; d < shape_.head_dim; d += V::kLanes) {
-                const f32 v = pages.v(key, d);
+                const f32 v = pages.v(key / kGroupKeys, key % kGroupKeys, d);
                 poison = V::fma(v, V::zero(), poison);
                 V::store(scratch_.v_tile + int64_t{key} * shape_.head_dim + d, v);
             }
         }
         const FloatTile<V> copy{scratch_.k_tile, scratch_.v_tile, shape_.head_dim};
-        attend_tile(tile, copy, V::any_nan(poison));
+        attend_tile(tile, copy, V::any_nan(poison), pages);
     }
 
     template <class Tile>
-    void attend_tile(int tile, const Tile& source, bool one_by_one) {
+    void attend_tile(int tile, const Tile& source, bool one_by_one,
+                     const PageTile<V, Reader>& pages) {
         for (int first = 0; first < rows_; first += kRowBlock) {
-            const int n = block_rows(first);
-            const TileRange low = row_range(first, tile), high = row_range(first + n - 1, tile);
-            if (high.end <= 0 || low.begin >= kKeyTileTokens) continue;
-            switch (n) {
-                case 1:
-                    attend_block<1>(tile, first, source, one_by_one);
-                    break;
-                case 2:
-                    attend_block<2>(tile, first, source, one_by_one);
-                    break;
-                case 3:
-                    attend_block<3>(tile, first, source, one_by_one);
-                    break;
-                case 4:
-                    attend_block<4>(tile, first, source, one_by_one);
-                    break;
-                case 5:
-                    attend_block<5>(tile, first, source, one_by_one);
-                    break;
-                default:
-                    attend_block<6>(tile, first, source, one_by_one);
-                    break;
+            if (!direct_) fetch_next_tile(pages, first);
+            const BlockOfRows b{tile, first, one_by_one};
+            // clang-format off
+            switch (block_rows(first)) {
+                case 1: attend_block<1>(b, source); break;
+                case 2: attend_block<2>(b, source); break;
+                case 3: attend_block<3>(b, source); break;
+                case 4: attend_block<4>(b, source); break;
+                case 5: attend_block<5>(b, source); break;
+                default: attend_block<6>(b, source); break;
             }
+            // clang-format on
         }
+    }
+
+    // A share of the next tile's lines with each block of rows, so that its conversion finds them in L2.
+    void fetch_next_tile(const PageTile<V, Reader>& pages, int first) const {
+        const int last = first + kRowBlock < rows_ ? first + kRowBlock : rows_;
+        const int d_begin = shape_.head_dim * first / rows_ & ~1;
+        const int d_end = shape_.head_dim * last / rows_ & ~1;
+        for (int d = d_begin; d < d_end; d += 2) pages.template prefetch_k<kTileGroups>(0, d);
+        for (int key = kKeyTileTokens * first / rows_; key < kKeyTileTokens * last / rows_; ++key)
+            for (int d = 0; d < shape_.head_dim; d += 32)
+                pages.template prefetch_v<32>(key / kGroupKeys, key % kGroupKeys, d);
     }
 
     static TileRange clamp(TileRange r) {
         return {r.begin > 0 ? r.begin : 0, r.end < kKeyTileTokens ? r.end : kKeyTileTokens};
     }
 
+    // Row blocks stream through L1, whose prefetcher notices too late.
+    void fetch_next_block(int first) const {
+        const int64_t d = shape_.head_dim, begin = first * d, n = block_rows(first) * d;
+        for (int64_t i = begin; i < begin + n; i += 16) {
+            V::prefetch(scratch_.q + i);
+            V::prefetch(scratch_.out + i);
+        }
+    }
+
+    struct BlockOfRows {
+        int tile;
+        int first;  // row
+        bool one_by_one;
+    };
+
     template <int R, class Tile>
-    void attend_block(int tile, int first, const Tile& source, bool one_by_one) {
+    void attend_block(const BlockOfRows& b, const Tile& source) {
+        TileRange ranges[R];
+        int p = position(b.first), head = b.first % group_;
+        for (int r = 0; r < R; ++r) {
+            ranges[r] = range_of(p, b.tile);
+            if (++head == group_) head = 0, ++p;
+        }
+        if (ranges[R - 1].end <= 0 || ranges[0].begin >= kKeyTileTokens) return;
         const int64_t d = shape_.head_dim;
-        score_rows<V, R>(scratch_.q + first * d, source, shape_.head_dim, scratch_.p);
+        fetch_next_block(b.first + R);
+        score_rows<V, R>(scratch_.q + b.first * d, source, shape_.head_dim, scratch_.p);
         f32 correction[R];
         for (int r = 0; r < R; ++r)
             correction[r] =
-                softmax_row<V>(scratch_.p + r * kKeyTileTokens, row_range(first + r, tile), cap_,
-                               scratch_.max + first + r, scratch_.sum + (first + r) * kLaneSums);
-        float* out = scratch_.out + first * d;
-        if (one_by_one) {
+                softmax_row<V>(scratch_.p + r * kKeyTileTokens, ranges[r], cap_,
+                               scratch_.max + b.first + r, scratch_.sum + (b.first + r) * kLaneSums);
+        float* out = scratch_.out + b.first * d;
+        if (b.one_by_one) {
             for (int r = 0; r < R; ++r) {
-                const TileRange keys = clamp(row_range(first + r, tile));
+                const TileRange keys = clamp(ranges[r]);
                 weigh_rows<V, 1>(scratch_.p + r * kKeyTileTokens, source, keys.begin, keys.end,
                                  correction + r, out + r * d, shape_.head_dim);
             }
             return;
         }
-        const TileRange keys =
-            clamp({row_range(first, tile).begin, row_range(first + R - 1, tile).end});
+        const TileRange keys = clamp({ranges[0].begin, ranges[R - 1].end});
         weigh_rows<V, R>(scratch_.p, source, keys.begin, keys.end, correction, out,
                          shape_.head_dim);
     }
 
     void add_partition_to_total() {
-        const int64_t d = shape_.head_dim;
-        for (int r = 0; r < rows_; ++r)
-            merge_row<V>(scratch_.max[r], sum_of_sixteen<V>(scratch_.sum + r * kLaneSums),
-                         scratch_.out + r * d, scratch_.total_max + r, scratch_.total_sum + r,
-                         scratch_.total_out + r * d, shape_.head_dim);
+        sum_lanes(scratch_.sum);
+        merge_rows<V>(scratch_.max, scratch_.sum, scratch_.out, scratch_.total_max,
+                      scratch_.total_sum, scratch_.total_out, rows_, shape_.head_dim);
     }
 
     void leave_partial(int partition) {
@@ -237,10 +259,13 @@ class ItemRunner {
         const int64_t n = int64_t{rows_} * shape_.head_dim;
         for (int64_t i = 0; i < n; i += V::kLanes)
             V::store(part.out + i, V::load(scratch_.out + i));
-        for (int r = 0; r < rows_; ++r) {
-            part.max[r] = scratch_.max[r];
-            part.sum[r] = sum_of_sixteen<V>(scratch_.sum + r * kLaneSums);
-        }
+        for (int r = 0; r < rows_; ++r) part.max[r] = scratch_.max[r];
+        sum_lanes(part.sum);
+    }
+
+    // One sum per row; `to` may be the lanes' own memory.
+    void sum_lanes(float* to) const {
+        for (int r = 0; r < rows_; ++r) to[r] = V::sum_of_sixteen(scratch_.sum + r * kLaneSums);
     }
 
     void write_output() {

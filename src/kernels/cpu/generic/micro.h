@@ -20,8 +20,7 @@ void score_rows(const float* q, const Tile& tile, int head_dim, float* s) {
         f32 acc[R][kVecs];
         for (int r = 0; r < R; ++r)
             for (int i = 0; i < kVecs; ++i) acc[r][i] = V::zero();
-        for (int d = 0; d < head_dim; ++d) {
-            tile.template prefetch_k<kGroups>(first, d);
+        const auto step = [&](int d) {
             f32 k[kVecs];
             for (int i = 0; i < kVecs; ++i)
                 k[i] = tile.k(first + i / kVecsPerGroup, d, i % kVecsPerGroup * V::kLanes);
@@ -29,6 +28,11 @@ void score_rows(const float* q, const Tile& tile, int head_dim, float* s) {
                 const f32 x = V::set1(q[d * R + r]);
                 for (int i = 0; i < kVecs; ++i) acc[r][i] = V::fma(x, k[i], acc[r][i]);
             }
+        };
+        for (int d = 0; d < head_dim; d += 2) {
+            tile.template prefetch_k<kGroups>(first, d);
+            step(d);
+            step(d + 1);
         }
         for (int r = 0; r < R; ++r)
             for (int i = 0; i < kVecs; ++i)
@@ -47,13 +51,18 @@ void weigh_columns(const float* p, const Tile& tile, int key_begin, int key_end,
     for (int r = 0; r < R; ++r)
         for (int i = 0; i < kVecs; ++i)
             acc[r][i] = V::mul(V::load(out + r * head_dim + d + i * V::kLanes), correction[r]);
-    for (int key = key_begin; key < key_end; ++key) {
-        tile.template prefetch_v<kGroups * kGroupKeys>(key, d);
-        f32 v[kVecs];
-        for (int i = 0; i < kVecs; ++i) v[i] = tile.v(key, d + i * V::kLanes);
-        for (int r = 0; r < R; ++r) {
-            const f32 x = V::set1(p[r * kKeyTileTokens + key]);
-            for (int i = 0; i < kVecs; ++i) acc[r][i] = V::fma(x, v[i], acc[r][i]);
+    for (int group = key_begin / kGroupKeys; group * kGroupKeys < key_end; ++group) {
+        const int base = group * kGroupKeys;
+        const int begin = key_begin > base ? key_begin - base : 0;
+        const int end = key_end - base < kGroupKeys ? key_end - base : kGroupKeys;
+        for (int key = begin; key < end; ++key) {
+            tile.template prefetch_v<kGroups * kGroupKeys>(group, key, d);
+            f32 v[kVecs];
+            for (int i = 0; i < kVecs; ++i) v[i] = tile.v(group, key, d + i * V::kLanes);
+            for (int r = 0; r < R; ++r) {
+                const f32 x = V::set1(p[r * kKeyTileTokens + base + key]);
+                for (int i = 0; i < kVecs; ++i) acc[r][i] = V::fma(x, v[i], acc[r][i]);
+            }
         }
     }
     for (int r = 0; r < R; ++r)

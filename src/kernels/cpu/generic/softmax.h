@@ -8,17 +8,20 @@
 namespace quire::kernels::generic {
 
 inline constexpr float kMinusInf = -__builtin_inff();
+inline constexpr float kLargest = 0x1.fffffep127f;
 
 template <class V>
 typename V::f32 exp2_nonpositive(typename V::f32 x) {
-    const typename V::f32 n = V::round(x), f = V::sub(x, n);
+    // Adding 1.5 * 2^23 rounds to an integer, to even, and leaves it in the low bits of the sum.
+    const typename V::f32 shift = V::set1(0x1.8p23f), shifted = V::add(x, shift);
+    const typename V::f32 f = V::sub(x, V::sub(shifted, shift));
     typename V::f32 p = V::set1(kExp2C5);
     p = V::fma(p, f, V::set1(kExp2C4));
     p = V::fma(p, f, V::set1(kExp2C3));
     p = V::fma(p, f, V::set1(kExp2C2));
     p = V::fma(p, f, V::set1(kExp2C1));
     p = V::fma(p, f, V::set1(1.0f));
-    return V::scale_by_exponent(p, n, x, kExp2Floor);
+    return V::keep_not_below(V::add_exponent(p, shifted), x, kExp2Floor);
 }
 
 template <class V>
@@ -47,61 +50,65 @@ template <class V>
 typename V::f32 softmax_row(float* s, TileRange keys, float cap, float* max, float* sums) {
     using f32 = typename V::f32;
     constexpr int kVecs = kKeyTileTokens / V::kLanes;
-    f32 x[kVecs];
-    for (int i = 0; i < kVecs; ++i) x[i] = V::load(s + i * V::kLanes);
     if (cap > 0.0f)
-        for (int i = 0; i < kVecs; ++i) x[i] = V::mul(tanh_via_exp2<V>(x[i]), V::set1(cap));
+        for (int i = 0; i < kKeyTileTokens; i += V::kLanes)
+            V::store(s + i, V::mul(tanh_via_exp2<V>(V::load(s + i)), V::set1(cap)));
     if (!keys.whole())
-        for (int i = 0; i < kVecs; ++i)
-            x[i] = V::keep_range(x[i], i * V::kLanes, keys.begin, keys.end);
-    f32 tile_max = V::max(V::max(x[0], x[1]), V::max(x[2], x[3]));
-    for (int i = 4; i < kVecs; ++i) tile_max = V::max(tile_max, x[i]);
+        for (int i = 0; i < kKeyTileTokens; i += V::kLanes)
+            V::store(s + i, V::keep_range(V::load(s + i), i, keys.begin, keys.end));
+    f32 tile_max = V::load(s);
+    for (int i = 1; i < kVecs; ++i) tile_max = V::max(tile_max, V::load(s + i * V::kLanes));
     const float lane_max = V::max_of_lanes(tile_max);
-    const float new_max = lane_max > *max ? lane_max : *max;
-    const f32 base = V::set1(finite_max<V>(new_max));
-    const f32 correction = exp2_nonpositive<V>(V::sub(V::set1(*max), base));
-    *max = new_max;
-    for (int i = 0; i < kVecs; ++i) {
-        x[i] = exp2_nonpositive<V>(V::sub(x[i], base));
-        V::store(s + i * V::kLanes, x[i]);
+    f32 correction = V::set1(1.0f);  // as exp2(0) is 1 exactly
+    const float old_max = *max;
+    if (lane_max > old_max) {
+        *max = lane_max;
+        correction = exp2_nonpositive<V>(V::set1(old_max - lane_max));
     }
+    const f32 base = V::set1(finite_max<V>(*max));
     constexpr int kGroupVecs = 16 / V::kLanes;  // vectors that hold the sixteen sums
     for (int i = 0; i < kGroupVecs; ++i) {
-        f32 add = V::add(x[i], x[i + kGroupVecs]);
-        add = V::add(add, x[i + 2 * kGroupVecs]);
-        add = V::add(add, x[i + 3 * kGroupVecs]);
+        f32 p[4];
+        for (int j = 0; j < 4; ++j) {
+            float* at = s + (j * kGroupVecs + i) * V::kLanes;
+            p[j] = exp2_nonpositive<V>(V::sub(V::load(at), base));
+            V::store(at, p[j]);
+        }
+        const f32 add = V::add(V::add(V::add(p[0], p[1]), p[2]), p[3]);
         float* sum = sums + i * V::kLanes;
         V::store(sum, V::fma(V::load(sum), correction, add));
     }
     return correction;
 }
 
-// Sixteen numbers to one: halves are added, 8 + 8, 4 + 4, 2 + 2, 1 + 1.
+// Adds one partition's weighted sums to the totals, kLanes rows at a time; the arrays of maxima and sums
+// are padded to 16 rows.
 template <class V>
-float sum_of_sixteen(const float* lanes) {
-    float t[kLaneSums];
-    for (int i = 0; i < kLaneSums; ++i) t[i] = lanes[i];
-    for (int half = kLaneSums / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; ++i) t[i] += t[i + half];
-    return t[0];
-}
-
-// Adds one partition's (max, sum, out) to a row's total.
-template <class V>
-void merge_row(float part_max, float part_sum, const float* part_out, float* max, float* sum,
-               float* out, int head_dim) {
-    const float new_max = part_max > *max ? part_max : *max;
-    const typename V::f32 base = V::set1(finite_max<V>(new_max));
-    const typename V::f32 old_weight = exp2_nonpositive<V>(V::sub(V::set1(*max), base));
-    const typename V::f32 new_weight = exp2_nonpositive<V>(V::sub(V::set1(part_max), base));
-    float weights[2][V::kLanes];
-    V::store(weights[0], old_weight);
-    V::store(weights[1], new_weight);
-    *sum = __builtin_fmaf(part_sum, weights[1][0], *sum * weights[0][0]);
-    for (int d = 0; d < head_dim; d += V::kLanes)
-        V::store(out + d,
-                 V::fma(V::load(part_out + d), new_weight, V::mul(V::load(out + d), old_weight)));
-    *max = new_max;
+void merge_rows(const float* part_max, const float* part_sum, const float* part_out, float* max,
+                float* sum, float* out, int rows, int head_dim) {
+    using f32 = typename V::f32;
+    for (int first = 0; first < rows; first += V::kLanes) {
+        const f32 part = V::load(part_max + first), total = V::load(max + first);
+        const f32 new_max = V::max(part, total);
+        const f32 base = V::keep_not_below(new_max, new_max, -kLargest);
+        const f32 old_weight = exp2_nonpositive<V>(V::sub(total, base));
+        const f32 new_weight = exp2_nonpositive<V>(V::sub(part, base));
+        V::store(max + first, new_max);
+        V::store(sum + first, V::fma(V::load(part_sum + first), new_weight,
+                                     V::mul(V::load(sum + first), old_weight)));
+        float old_weights[V::kLanes], new_weights[V::kLanes];
+        V::store(old_weights, old_weight);
+        V::store(new_weights, new_weight);
+        const int n = rows - first < V::kLanes ? rows - first : V::kLanes;
+        for (int r = 0; r < n; ++r) {
+            const f32 old_factor = V::set1(old_weights[r]), new_factor = V::set1(new_weights[r]);
+            const float* from = part_out + int64_t{first + r} * head_dim;
+            float* to = out + int64_t{first + r} * head_dim;
+            for (int d = 0; d < head_dim; d += V::kLanes)
+                V::store(to + d, V::fma(V::load(from + d), new_factor,
+                                        V::mul(V::load(to + d), old_factor)));
+        }
+    }
 }
 
 // Writes total / sum. Adding +0 turns -0 into +0 (see ref/attention.cc).

@@ -42,8 +42,6 @@ class Raw16Reader {
     const void* v_address(const Group& g, int key, int d) const {
         return g.v + key * v_stride_ + d;
     }
-    // Whether two dimensions of a group lie on one cache line.
-    bool two_dims_a_line() const { return k_stride_ == 16; }
 
  private:
     static f32 load(const uint16_t* p) {
@@ -64,23 +62,19 @@ struct PageTile {
     Group next[kTileGroups];  // of the tile after this one, to be prefetched; may equal groups
 
     f32 k(int group, int d, int first_key) const { return reader.k(groups[group], d, first_key); }
-    f32 v(int key, int d) const { return reader.v(groups[key / kGroupKeys], key % kGroupKeys, d); }
-    // Each call fetches one line a group: while keys of dimension d are read, the same keys of the
-    // next tile; with two dimensions a line, half of the groups now and half at the next d.
+    f32 v(int group, int key, int d) const { return reader.v(groups[group], key, d); }
+
+    // While keys of dimensions d and d + 1 are read: the same of the next tile. In blocks of 16 tokens
+    // both lie on one line; in longer blocks the second lies beside the first, and the CPU fetches pairs.
     template <int kGroups>
     void prefetch_k(int first_group, int d) const {
-        const int odd = reader.two_dims_a_line() ? d & 1 : 0;
-        if constexpr (kGroups == 1) {
-            if (odd == 0) V::prefetch(reader.k_address(next[first_group], d));
-        } else {
-            for (int g = 0; g < kGroups; g += 2)
-                V::prefetch(reader.k_address(next[first_group + g + odd], d));
-        }
+        for (int g = first_group; g < first_group + kGroups; ++g)
+            V::prefetch_l2(reader.k_address(next[g], d));
     }
     template <int kDims>
-    void prefetch_v(int key, int d) const {
+    void prefetch_v(int group, int key, int d) const {
         for (int i = 0; i < kDims; i += 32)
-            V::prefetch(reader.v_address(next[key / kGroupKeys], key % kGroupKeys, d + i));
+            V::prefetch_l2(reader.v_address(next[group], key, d + i));
     }
 };
 
@@ -95,11 +89,13 @@ struct FloatTile {
     f32 k(int group, int d, int first_key) const {
         return V::load(k_data + d * kKeyTileTokens + group * kGroupKeys + first_key);
     }
-    f32 v(int key, int d) const { return V::load(v_data + key * head_dim + d); }
+    f32 v(int group, int key, int d) const {
+        return V::load(v_data + (group * kGroupKeys + key) * head_dim + d);
+    }
     template <int kGroups>
     void prefetch_k(int, int) const {}
     template <int kDims>
-    void prefetch_v(int, int) const {}
+    void prefetch_v(int, int, int) const {}
 };
 
 }  // namespace quire::kernels::generic
