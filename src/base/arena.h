@@ -1,5 +1,6 @@
-// Arena: one region of memory straight from the kernel, page-aligned, on huge pages where they are to be
-// had, given back whole. Move-only value; the bytes never move. Any thread may touch the bytes.
+// Arena: one region of memory straight from the kernel, page-aligned, on huge pages where they are
+// to be had, given back whole. Zeroed. Move-only value; the bytes never move. Any thread may touch
+// the bytes.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +12,16 @@ namespace quire {
 
 struct ArenaOptions {
     size_t bytes = 0;
-    const char* what = "memory";  // what it is for, for the error's message
-    bool huge_pages = true;  // ask for them; ordinary pages are used where refused
-    bool prefault = false;   // touch every page now, so that no later access faults
+    const char* what = "memory";  // what it is for, named in the error
+    bool huge_pages = true;       // ask for them; ordinary pages are used where refused
+    bool reserved_huge = false;   // try the machine's reserved huge pages (hugetlbfs) first
+    bool prefault = false;        // back every page now, so that no later access faults or fails
 };
 
 class Arena {
  public:
-    // full when the machine refuses the size (named in the message); invalid for zero bytes.
+    // The size is rounded up to whole huge pages. full when the machine refuses it (named in the
+    // message); invalid for zero bytes.
     static Result<Arena> create(const ArenaOptions& options);
 
     Arena() = default;
