@@ -1,9 +1,10 @@
 // Result<T>: the one way a module reports failure to another.
 //
-// A Result holds either a value or an Error: a Code out of one closed list, a message for people that
-// names the offending thing and the remedy, and a 64-bit detail (errno, offset, count) for programs.
-// No exception crosses a module. A cache miss is Code::miss and is ordinary: it is never logged as an
-// error. Progress ("still loading") is not an error and has its own enums where it occurs.
+// A Result holds either a value or an Error: a Code out of one closed list, a message for people
+// that names the offending thing and the remedy, and a 64-bit detail (errno, offset, count) for
+// programs. No exception crosses a module. A cache miss is Code::miss and is ordinary: it is never
+// logged as an error. Progress ("still loading") is not an error and has its own enums where it
+// occurs.
 #pragma once
 
 #include <cstdint>
@@ -89,9 +90,9 @@ inline Error make_error(Code code, std::string message, int64_t detail = 0) {
 }
 
 // Returns the error of `expr` from the enclosing function, for a Status or any Result.
-#define QUIRE_TRY(expr)                                                        \
-    do {                                                                       \
-        if (auto quire_try_ = (expr); !quire_try_.ok()) return quire_try_.error(); \
+#define QUIRE_TRY(expr)                                                                   \
+    do {                                                                                  \
+        if (const auto& quire_try_ = (expr); !quire_try_.ok()) return quire_try_.error(); \
     } while (false)
 
 }  // namespace quire
