@@ -98,13 +98,9 @@ uint32_t PrefixIndex::State::same_blocks(BlockIndex first,
                                          std::span<const PrefixHash> chain) const {
     const uint64_t* lo = hash_lo.data() + first;
     const size_t limit = std::min<size_t>(chain.size(), pool->top() - first);
-    constexpr size_t kLine = 64 / sizeof(uint64_t);
-    constexpr size_t kAhead = 16 * kLine;
-    for (size_t i = kLine; i < limit && i < kAhead; i += kLine) __builtin_prefetch(lo + i);
     size_t same = 1;  // find_edge compared the first
     // Eight at a time: what differs shows up as a bit in the union of differences.
     for (; same + 8 <= limit; same += 8) {
-        if (same % 64 < 8) __builtin_prefetch(lo + same + kAhead);
         uint64_t differ = 0;
         for (size_t i = same; i < same + 8; ++i) {
             differ |= lo[i] ^ (chain[i].value.lo | kContinues);

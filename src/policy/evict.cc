@@ -7,6 +7,11 @@ namespace {
 
 constexpr EvictionRow kRows[] = {
     {"lru", "least recently used, children before parents", make_lru},
+    {"sieve", "one queue and a hand that spares what was used since it came by", make_sieve},
+    {"s3fifo", "a small queue on trial before the main one, and ghosts", make_s3fifo},
+    {"lfu-da", "least frequently used, with an age that lets old fame fade", make_lfuda},
+    {"adaptive", "follows the best of lru, lfu-da and s3fifo on a sample of the load",
+     make_adaptive},
 };
 
 }  // namespace

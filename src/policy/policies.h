@@ -9,5 +9,9 @@
 namespace quire {
 
 std::unique_ptr<EvictionPolicy> make_lru(uint32_t capacity);
+std::unique_ptr<EvictionPolicy> make_sieve(uint32_t capacity);
+std::unique_ptr<EvictionPolicy> make_s3fifo(uint32_t capacity);
+std::unique_ptr<EvictionPolicy> make_lfuda(uint32_t capacity);
+std::unique_ptr<EvictionPolicy> make_adaptive(uint32_t capacity);
 
 }  // namespace quire

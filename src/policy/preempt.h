@@ -7,7 +7,8 @@
 
 namespace quire {
 
-// True when writing `bytes` to G2 and reading them back costs less than computing `tokens` tokens again.
+// True when writing `bytes` to G2 and reading them back costs less than computing `tokens` tokens
+// again.
 inline bool spill_pays(uint32_t tokens, uint64_t bytes, const CostModel& cost) {
     const double n = tokens;
     const double recompute_ns =
