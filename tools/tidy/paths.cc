@@ -7,7 +7,8 @@
 namespace quire::tidy {
 namespace {
 
-constexpr std::string_view kRoots[] = {"src/", "apps/", "bench/", "tests/", "fuzz/", "tools/"};
+constexpr std::string_view kRoots[] = {"src/",  "apps/",  "bench/", "tests/",
+                                       "fuzz/", "tools/", "docs/"};
 
 bool is_plain_path(std::string_view text) {
     return std::all_of(text.begin(), text.end(), [](unsigned char c) {
