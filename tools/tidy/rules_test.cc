@@ -156,6 +156,8 @@ TEST(Calls, LeavesLookAlikesAlone) {
     EXPECT_THAT(calls("    snprintf(a, b, c);\n    renew(x);\n    loop.exit();\n"), IsEmpty());
     EXPECT_THAT(calls("    new (storage) Thing();\n"), IsEmpty());
     EXPECT_THAT(calls("    return std::unique_ptr<Thing>(new Thing(1));\n"), IsEmpty());
+    EXPECT_THAT(calls("    return std::unique_ptr<Thing>(\n        new Thing(1));\n"), IsEmpty());
+    EXPECT_THAT(calls("    void operator()(void* p) const { std::free(p); }\n"), IsEmpty());
     EXPECT_THAT(calls("    std::thread::id owner;\n"), IsEmpty());
     EXPECT_THAT(calls("    int thread = 0;\n    run(thread);\n"), IsEmpty());
     EXPECT_THAT(calls("    Status system(int x);\n"), IsEmpty());

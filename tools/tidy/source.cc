@@ -141,8 +141,8 @@ bool waived(const Source& source, int line, std::string_view rule) {
 }
 
 bool is_test(std::string_view path) {
-    for (std::string_view part :
-         {"_test.cc", "_fuzz.cc", "_fixture.", "_bench", "/bench/", "/testing/", "/fake_"}) {
+    for (std::string_view part : {"_test.cc", "_fuzz.cc", "_fixture.", "_bench", "/bench/",
+                                  "/testing/", "/fake_", "/tiny_model."}) {
         if (path.find(part) != path.npos) return true;
     }
     return path.starts_with("tests/") || path.starts_with("fuzz/");
