@@ -45,8 +45,7 @@ Result<Arena> Arena::create(const ArenaOptions& options) {
     // Whole huge pages, so that the last one is not shared with anything else.
     const size_t bytes = (options.bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
     if (options.reserved_huge) {
-        // Without MAP_NORESERVE: a page that is not there must be refused now, not by a signal
-        // later.
+        // Without MAP_NORESERVE: a page that is not there is refused now, not by a signal later.
         const int flags = (kFlags & ~MAP_NORESERVE) | MAP_HUGETLB;
         void* mapped = mmap(nullptr, bytes, kProtection, flags, -1, 0);
         if (mapped != MAP_FAILED) return Arena(static_cast<std::byte*>(mapped), bytes);
@@ -55,9 +54,9 @@ Result<Arena> Arena::create(const ArenaOptions& options) {
     if (data == nullptr) return refused(bytes, options.what, errno);
     Arena arena(data, bytes);
     if (options.huge_pages) madvise(data, bytes, MADV_HUGEPAGE);
+    // EINVAL: a kernel before 5.14, where pages are backed when touched.
     if (options.prefault && madvise(data, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
-        return refused(bytes, options.what,
-                       errno);  // EINVAL: a kernel before 5.14 faults later instead
+        return refused(bytes, options.what, errno);
     return arena;
 }
 
