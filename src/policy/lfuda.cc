@@ -37,30 +37,7 @@ class LfuDa final : public EvictionPolicy {
     }
 
     size_t take_victims(std::span<uint32_t> out, Evictable evictable) override {
-        size_t taken = 0;
-        // All priorities lie in [age, age + kMaxUses].
-        const uint64_t end = age_ + kMaxUses + 1;
-        blocked_.clear();
-        for (uint64_t p = age_; p < end && taken < out.size() && size_ > 0; ++p) {
-            const uint32_t list = static_cast<uint32_t>(p % kBuckets);
-            for (uint32_t id = lists_.oldest(list); id != kNoId && taken < out.size();) {
-                const uint32_t next = lists_.newer(id);
-                if (evictable(id)) {
-                    advance(p);
-                    erase(id);
-                    out[taken++] = id;
-                } else if (p > age_ || taken == 0) {
-                    blocked_.push_back(id);
-                }
-                id = next;
-            }
-        }
-        // What was passed over but lags behind the new age is lifted to it, so that priorities stay
-        // within the ring and the next call does not start with the same skips.
-        for (const uint32_t id : blocked_) {
-            if (blocks_[id].uses > 0 && blocks_[id].priority < age_) move(id, age_);
-        }
-        return taken;
+        return scan_until_dry(out, [&](std::span<uint32_t> rest) { return scan(rest, evictable); });
     }
 
     size_t size() const override { return size_; }
@@ -86,6 +63,33 @@ class LfuDa final : public EvictionPolicy {
     }
 
     void advance(uint64_t to) { age_ = std::max(age_, to); }
+
+    size_t scan(std::span<uint32_t> out, Evictable evictable) {
+        size_t taken = 0;
+        // All priorities lie in [age, age + kMaxUses].
+        const uint64_t end = age_ + kMaxUses + 1;
+        blocked_.clear();
+        for (uint64_t p = age_; p < end && taken < out.size() && size_ > 0; ++p) {
+            const uint32_t list = static_cast<uint32_t>(p % kBuckets);
+            for (uint32_t id = lists_.oldest(list); id != kNoId && taken < out.size();) {
+                const uint32_t next = lists_.newer(id);
+                if (evictable(id)) {
+                    advance(p);
+                    erase(id);
+                    out[taken++] = id;
+                } else if (p > age_ || taken == 0) {
+                    blocked_.push_back(id);
+                }
+                id = next;
+            }
+        }
+        // What was passed over but lags behind the new age is lifted to it, so that priorities stay
+        // within the ring and the next call does not start with the same skips.
+        for (const uint32_t id : blocked_) {
+            if (blocks_[id].uses > 0 && blocks_[id].priority < age_) move(id, age_);
+        }
+        return taken;
+    }
 
     IdLists lists_;
     std::vector<Block> blocks_;

@@ -31,6 +31,13 @@ class Lru final : public EvictionPolicy {
     }
 
     size_t take_victims(std::span<uint32_t> out, Evictable evictable) override {
+        return scan_until_dry(out, [&](std::span<uint32_t> rest) { return scan(rest, evictable); });
+    }
+
+    size_t size() const override { return lists_.size(0); }
+
+ private:
+    size_t scan(std::span<uint32_t> out, Evictable evictable) {
         size_t taken = 0;
         for (uint32_t id = lists_.oldest(0); id != kNoId && taken < out.size();) {
             const uint32_t next = lists_.newer(id);
@@ -43,9 +50,6 @@ class Lru final : public EvictionPolicy {
         return taken;
     }
 
-    size_t size() const override { return lists_.size(0); }
-
- private:
     IdLists lists_;
     std::vector<bool> present_;
 };

@@ -46,17 +46,7 @@ class S3Fifo final : public EvictionPolicy {
     }
 
     size_t take_victims(std::span<uint32_t> out, Evictable evictable) override {
-        size_t taken = 0;
-        // Each block may lose all its uses and be blocked once, in either queue.
-        uint64_t steps = (kMaxUses + 2) * uint64_t{size()};
-        while (taken < out.size() && size() > 0 && steps-- > 0) {
-            const bool from_small = lists_.size(kSmall) > small_target_ || lists_.size(kMain) == 0;
-            const uint32_t id = lists_.oldest(from_small ? kSmall : kMain);
-            if (from_small ? leave_small(id, evictable) : leave_main(id, evictable)) {
-                out[taken++] = id;
-            }
-        }
-        return taken;
+        return scan_until_dry(out, [&](std::span<uint32_t> rest) { return scan(rest, evictable); });
     }
 
     size_t size() const override { return lists_.size(kSmall) + lists_.size(kMain); }
@@ -103,6 +93,25 @@ class S3Fifo final : public EvictionPolicy {
         }
         requeue(id, kMain);
         return false;
+    }
+
+    size_t scan(std::span<uint32_t> out, Evictable evictable) {
+        size_t taken = 0;
+        // Each block may lose all its uses and be blocked once, in either queue.
+        uint64_t steps = (kMaxUses + 2) * uint64_t{size()};
+        while (taken < out.size() && size() > 0 && steps-- > 0) {
+            const bool from_small = lists_.size(kSmall) > small_target_ || lists_.size(kMain) == 0;
+            const uint32_t id = lists_.oldest(from_small ? kSmall : kMain);
+            if (from_small ? leave_small(id, evictable) : leave_main(id, evictable)) {
+                out[taken++] = id;
+            }
+        }
+        // Nothing in main may go: then even a small queue below its target must give.
+        for (uint32_t n = lists_.size(kSmall); n > 0 && taken < out.size(); --n) {
+            const uint32_t id = lists_.oldest(kSmall);
+            if (leave_small(id, evictable)) out[taken++] = id;
+        }
+        return taken;
     }
 
     IdLists lists_;

@@ -38,6 +38,20 @@ class Sieve final : public EvictionPolicy {
     }
 
     size_t take_victims(std::span<uint32_t> out, Evictable evictable) override {
+        return scan_until_dry(out, [&](std::span<uint32_t> rest) { return scan(rest, evictable); });
+    }
+
+    size_t size() const override { return lists_.size(0); }
+
+ private:
+    enum State : uint8_t { kAbsent, kFresh, kUnused, kUsed };
+
+    void remove(uint32_t id) {
+        if (hand_ == id) hand_ = lists_.newer(id);
+        lists_.remove(0, id);
+    }
+
+    size_t scan(std::span<uint32_t> out, Evictable evictable) {
         size_t taken = 0;
         // Two rounds see every block once without its mark.
         for (uint64_t steps = 2 * uint64_t{lists_.size(0)}; steps > 0 && taken < out.size();
@@ -54,16 +68,6 @@ class Sieve final : public EvictionPolicy {
             }
         }
         return taken;
-    }
-
-    size_t size() const override { return lists_.size(0); }
-
- private:
-    enum State : uint8_t { kAbsent, kFresh, kUnused, kUsed };
-
-    void remove(uint32_t id) {
-        if (hand_ == id) hand_ = lists_.newer(id);
-        lists_.remove(0, id);
     }
 
     IdLists lists_;
