@@ -34,13 +34,14 @@ class FlatMap {
         entries_[i] = {key, value, 1};
     }
 
-    // Like PrefixIndex::find: the values of the leading keys that are known.
+    // Like PrefixIndex::find: the values of the leading keys that are known. kAhead: how many keys
+    // to prefetch ahead of the one looked up.
+    template <size_t kAhead>
     uint32_t walk(std::span<const PrefixHash> chain, std::span<uint32_t> out) const {
-        constexpr size_t kAhead = 12;
         for (size_t i = 0; i < chain.size() && i < kAhead; ++i) prefetch(chain[i]);
         size_t n = 0;
         for (; n < chain.size(); ++n) {
-            if (n + kAhead < chain.size()) prefetch(chain[n + kAhead]);
+            if (kAhead > 0 && n + kAhead < chain.size()) prefetch(chain[n + kAhead]);
             size_t i = chain[n].value.lo & mask_;
             while (entries_[i].used != 0 && entries_[i].key != chain[n]) i = (i + 1) & mask_;
             if (entries_[i].used == 0) break;

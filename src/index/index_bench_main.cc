@@ -21,9 +21,9 @@ int main(int argc, char** argv) {
         return 1;
     }
     bool ok = true;
-    std::printf("%-55s %10s %10s %7s %6s ok\n", "what", "measured", "reference", "ratio", "bar");
+    std::printf("%-62s %10s %10s %7s %6s ok\n", "what", "measured", "reference", "ratio", "bar");
     for (const auto& row : *rows) {
-        std::printf("%-55s %10.1f %10.1f %7.2f %6.1f %s\n", row.what.c_str(), row.measured,
+        std::printf("%-62s %10.1f %10.1f %7.2f %6.1f %s\n", row.what.c_str(), row.measured,
                     row.reference, row.ratio, row.bar, row.ok ? "yes" : "NO");
         ok &= row.ok;
     }
