@@ -1,0 +1,276 @@
+// The whole engine on real models: the same tokens cold and from every tier, under preemption, beside
+// other requests; cancellation and refusal. Needs the models that tools/models fetches.
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+#include "engine/engine.h"
+#include "tier/testing/temp_dir.h"
+
+namespace quire {
+namespace {
+
+constexpr const char* kModels[] = {"SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"};
+
+std::string model_path(const std::string& file) {
+    const char* cache = std::getenv("XDG_CACHE_HOME");
+    const char* home = std::getenv("HOME");
+    const std::string root = cache && *cache ? cache : std::string(home ? home : "") + "/.cache";
+    return root + "/quire/models/" + file;
+}
+
+std::string some_text(size_t bytes, size_t offset = 0) {
+    std::ifstream file("LICENSE");
+    std::stringstream text;
+    text << file.rdbuf();
+    std::string all = text.str();
+    while (all.size() < offset + bytes) all += all;
+    return all.substr(offset, bytes);
+}
+
+struct Reply {
+    std::vector<TokenId> tokens;
+    std::string text;
+    Finish finish = Finish::none;
+    std::optional<Error> error;
+    RequestTiming timing;
+};
+
+// A request in flight, and its reply when it is over.
+class Pending {
+ public:
+    Pending(Engine& engine, GenerateRequest request) {
+        auto id = engine.submit(std::move(request), [this](GenerateEvent&& event) {
+            std::lock_guard lock(mutex_);
+            reply_.tokens.insert(reply_.tokens.end(), event.tokens.begin(), event.tokens.end());
+            reply_.text += event.text;
+            if (event.finish == Finish::none) {
+                changed_.notify_all();
+                return;
+            }
+            EXPECT_EQ(reply_.finish, Finish::none) << "two last events";
+            reply_.finish = event.finish;
+            reply_.error = event.error;
+            reply_.timing = event.timing;
+            changed_.notify_all();
+        });
+        EXPECT_TRUE(id.ok()) << (id.ok() ? "" : id.error().message);
+        if (id.ok()) id_ = *id;
+    }
+    Reply wait() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return reply_.finish != Finish::none; });
+        return reply_;
+    }
+    void wait_tokens(size_t n) {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return reply_.tokens.size() >= n || reply_.finish != Finish::none; });
+    }
+    RequestId id() const { return id_; }
+
+ private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    Reply reply_;
+    RequestId id_ = 0;
+};
+
+class EngineTest : public ::testing::TestWithParam<const char*> {
+ protected:
+    EngineOptions options() const {
+        EngineOptions options;
+        options.model_path = model_path(GetParam());
+        options.kv_memory_bytes = uint64_t{512} << 20;
+        options.host_memory_bytes = uint64_t{512} << 20;
+        options.disk_dir = dir_.path() + "/kv";
+        options.disk_bytes = uint64_t{1} << 30;
+        return options;
+    }
+    void open(const EngineOptions& with) {
+        engine_.reset();
+        auto opened = open_engine(with);
+        ASSERT_TRUE(opened.ok()) << opened.error().message;
+        engine_ = std::move(opened).value();
+    }
+    GenerateRequest greedy(const std::string& text, uint32_t max_tokens) const {
+        GenerateRequest request;
+        auto tokens = engine_->tokenize(text, true);
+        EXPECT_TRUE(tokens.ok());
+        request.prompt = *tokens;
+        request.max_tokens = max_tokens;
+        request.sampling.temperature = 0;
+        request.sampling.ignore_eos = true;
+        return request;
+    }
+    Reply run(const std::string& text, uint32_t max_tokens) {
+        return Pending(*engine_, greedy(text, max_tokens)).wait();
+    }
+    void expect_idle() {
+        const EngineStats stats = engine_->stats();
+        EXPECT_EQ(stats.running + stats.waiting, 0u);
+        EXPECT_EQ(stats.cache.leases, 0u);
+        EXPECT_EQ(stats.cache.pending_loads, 0u);
+    }
+
+    testing::TempDir dir_;
+    std::unique_ptr<Engine> engine_;
+};
+
+TEST_P(EngineTest, SameTokensColdAndFromEveryTier) {
+    open(options());
+    const std::string text = some_text(3000);
+    const Reply cold = run(text, 16);
+    ASSERT_EQ(cold.finish, Finish::length);
+    ASSERT_EQ(cold.tokens.size(), 16u);
+    const uint32_t whole = (cold.timing.prompt_tokens - 1) / 16 * 16;
+
+    const Reply g1 = run(text, 16);
+    EXPECT_EQ(g1.tokens, cold.tokens);
+    EXPECT_EQ(g1.timing.cached_tokens[0], whole);
+
+    ASSERT_TRUE(engine_->flush({Tier::g1}, true).ok());
+    const Reply g2 = run(text, 16);
+    EXPECT_EQ(g2.tokens, cold.tokens);
+    EXPECT_EQ(g2.timing.cached_tokens[1], whole);
+    EXPECT_GT(g2.timing.load_bytes[1], 0u);
+
+    ASSERT_TRUE(engine_->flush({Tier::g1, Tier::g2}, false).ok());
+    const Reply g3 = run(text, 16);
+    EXPECT_EQ(g3.tokens, cold.tokens);
+    EXPECT_EQ(g3.timing.cached_tokens[2], whole);
+
+    engine_->drain(int64_t{10} * 1'000'000'000);
+    open(options());
+    const Reply restarted = run(text, 16);
+    EXPECT_EQ(restarted.tokens, cold.tokens);
+    EXPECT_EQ(restarted.timing.cached_tokens[2], whole);
+
+    EngineOptions off = options();
+    off.cache = false;
+    off.disk_dir.clear();
+    open(off);
+    EXPECT_EQ(run(text, 16).tokens, cold.tokens);
+    expect_idle();
+}
+
+TEST_P(EngineTest, CompanyDoesNotChangeAnswers) {
+    open(options());
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < 6; ++i) texts.push_back(some_text(300 + 90 * i, 400 * (i / 2)));
+    std::vector<Reply> alone;
+    for (const std::string& text : texts) {
+        ASSERT_TRUE(engine_->flush({}, false).ok());
+        alone.push_back(run(text, 12));
+    }
+    ASSERT_TRUE(engine_->flush({}, false).ok());
+    std::vector<std::unique_ptr<Pending>> together;
+    for (const std::string& text : texts)
+        together.push_back(std::make_unique<Pending>(*engine_, greedy(text, 12)));
+    for (size_t i = 0; i < texts.size(); ++i) {
+        const Reply reply = together[i]->wait();
+        EXPECT_EQ(reply.tokens, alone[i].tokens) << "request " << i;
+        EXPECT_EQ(reply.text, alone[i].text) << "request " << i;
+    }
+    expect_idle();
+}
+
+TEST_P(EngineTest, PreemptionLosesNothing) {
+    EngineOptions small = options();
+    open(small);
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < 4; ++i) texts.push_back(some_text(900, 1000 * i));
+    std::vector<Reply> alone;
+    for (const std::string& text : texts) alone.push_back(run(text, 100));
+    const uint64_t per_token = engine_->model().kv_bytes_per_token;
+
+    // Memory for the prompts but not for the answers of all four.
+    small.kv_memory_bytes = per_token * (4 * 260 + 100);
+    small.host_memory_bytes = uint64_t{256} << 20;
+    small.disk_dir.clear();
+    open(small);
+    std::vector<std::unique_ptr<Pending>> together;
+    for (const std::string& text : texts)
+        together.push_back(std::make_unique<Pending>(*engine_, greedy(text, 100)));
+    for (size_t i = 0; i < texts.size(); ++i) {
+        const Reply reply = together[i]->wait();
+        EXPECT_EQ(reply.finish, Finish::length) << (reply.error ? reply.error->message : "");
+        EXPECT_EQ(reply.tokens, alone[i].tokens) << "request " << i;
+    }
+    EXPECT_GT(engine_->stats().preemptions, 0u) << "the test did not preempt";
+    expect_idle();
+}
+
+TEST_P(EngineTest, CancellingTakesEffectAndFreesEverything) {
+    open(options());
+    Pending pending(*engine_, greedy(some_text(200), 2000));
+    pending.wait_tokens(3);
+    engine_->cancel(pending.id());
+    EXPECT_EQ(pending.wait().finish, Finish::cancelled);
+    engine_->cancel(pending.id());  // unknown by now
+    engine_->cancel(123456);
+    expect_idle();
+}
+
+TEST_P(EngineTest, RefusesBeforeAnyWork) {
+    open(options());
+    const auto submit = [&](GenerateRequest request) {
+        return engine_->submit(std::move(request), [](GenerateEvent&&) { ADD_FAILURE(); });
+    };
+    GenerateRequest request = greedy("hello", 4);
+    request.prompt.clear();
+    EXPECT_EQ(submit(request).code(), Code::invalid);
+    request = greedy("hello", 4);
+    request.prompt.push_back(1 << 30);
+    EXPECT_EQ(submit(request).code(), Code::invalid);
+    request = greedy("hello", engine_->model().context_tokens);
+    const auto over = submit(request);
+    ASSERT_EQ(over.code(), Code::invalid);
+    EXPECT_NE(over.error().message.find(std::to_string(engine_->model().context_tokens)),
+              std::string::npos);
+    EXPECT_EQ(engine_->stats().steps, 0u);
+}
+
+TEST_P(EngineTest, StopStringsEndTheTextBeforeThem) {
+    open(options());
+    const Reply whole = run(some_text(400), 40);
+    ASSERT_GT(whole.text.size(), 12u);
+    GenerateRequest request = greedy(some_text(400), 40);
+    const std::string stop = whole.text.substr(whole.text.size() / 2, 4);
+    request.stop = {stop};
+    const Reply cut = Pending(*engine_, request).wait();
+    EXPECT_EQ(cut.finish, Finish::stop);
+    EXPECT_EQ(cut.text, whole.text.substr(0, whole.text.find(stop)));
+}
+
+TEST_P(EngineTest, PromptLogprobsCoverThePromptEvenWhenItIsCached) {
+    open(options());
+    GenerateRequest request = greedy(some_text(600), 2);
+    (void)Pending(*engine_, request).wait();
+    request.prompt_logprobs = true;
+    request.sampling.logprobs = 1;
+    const Reply reply = Pending(*engine_, request).wait();
+    EXPECT_EQ(reply.tokens.size(), request.prompt.size() - 1 + 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EngineTest, ::testing::ValuesIn(kModels),
+                         [](const auto& info) { return std::string(info.param).substr(0, 5); });
+
+TEST(OpenEngine, NamesWhatIsWrong) {
+    EngineOptions options;
+    options.model_path = "/does/not/exist.gguf";
+    auto missing = open_engine(options);
+    ASSERT_FALSE(missing.ok());
+    EXPECT_NE(missing.error().message.find("/does/not/exist.gguf"), std::string::npos);
+    options.model_path = "LICENSE";
+    auto text = open_engine(options);
+    ASSERT_FALSE(text.ok());
+    EXPECT_NE(text.error().message.find("LICENSE"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace quire
