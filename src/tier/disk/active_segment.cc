@@ -7,22 +7,21 @@
 
 namespace quire {
 
-Status ActiveSegment::create(StoreState& state, uint32_t id, uint64_t bytes) {
+Status ActiveSegment::start(StoreState& state, const SegmentFiles::FilePtr& file, uint64_t bytes) {
     close();
-    auto file = state.files.create(id, bytes);
-    if (!file.ok()) return file.error();
+    const uint32_t id = file->id();
     struct alignas(kDiskUnitBytes) Aligned {
         SegmentHeader header;
     };
     auto page = std::make_unique<Aligned>();
     page->header = make_segment_header(id, bytes, state.clock.wall_ns());
-    IoRequest request = io_write((*file)->fd(), 0, std::as_bytes(std::span(&page->header, 1)));
+    IoRequest request = io_write(file->fd(), 0, std::as_bytes(std::span(&page->header, 1)));
     auto written = run_io(state.io, std::span(&request, 1));
     if (!written[0].ok()) {
         (void)state.files.remove(id);
         return written[0].error();
     }
-    file_ = *file;
+    file_ = file;
     end_units_ = kSegmentHeaderBytes / kDiskUnitBytes;
     capacity_units_ = static_cast<uint32_t>(bytes / kDiskUnitBytes);
     std::unique_lock lock(state.catalog.mutex());

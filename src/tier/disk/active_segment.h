@@ -14,9 +14,9 @@ namespace quire {
 
 class ActiveSegment {
  public:
-    // Creates segment `id` with its header written and its space reserved, and makes it known to
-    // the catalog. On error there is no active segment and no file.
-    Status create(StoreState& state, uint32_t id, uint64_t bytes);
+    // Goes on in a file just created, of `bytes`: writes its header and makes it known to the
+    // catalog. On error there is no active segment and the file is gone.
+    Status start(StoreState& state, const SegmentFiles::FilePtr& file, uint64_t bytes);
     void close() { file_.reset(); }
 
     bool open() const { return file_ != nullptr; }

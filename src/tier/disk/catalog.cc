@@ -9,23 +9,11 @@ namespace {
 
 constexpr uint64_t kRoundsPerCapacity = 16;
 
-uint32_t decayed(uint32_t heat, uint32_t rounds) {
-    return rounds >= 32 ? 0 : heat >> rounds;
-}
+constexpr uint8_t kHotRounds = kRoundsPerCapacity / 4;
+constexpr size_t kCandidates = 16;  // of each kind
+constexpr double kCopyCost = 0.1;   // of moving a unit, where a fresh unread unit is worth 1
 
 }  // namespace
-
-void Catalog::touch(uint32_t segment, const std::vector<Slot>& slots) const {
-    for (Slot slot : slots) map_.touch(slot, tick());
-    auto it = segments_.find(segment);
-    if (it == segments_.end()) return;
-    const SegmentState& state = it->second;
-    // Two readers may race here and lose a count: heat is a hint.
-    uint32_t age = round_ - state.use_round.load(std::memory_order_relaxed);
-    uint32_t heat = decayed(state.heat.load(std::memory_order_relaxed), age);
-    state.heat.store(heat + static_cast<uint32_t>(slots.size()), std::memory_order_relaxed);
-    state.use_round.store(round_, std::memory_order_relaxed);
-}
 
 double Catalog::slab_score(Slot slot) const {
     const SlotEntry& entry = map_.at(slot);
@@ -33,25 +21,49 @@ double Catalog::slab_score(Slot slot) const {
     return static_cast<double>(entry.value) * (1.0 + entry.hits_now()) / (1.0 + age);
 }
 
-double Catalog::segment_score(const SegmentState& segment) const {
-    uint32_t age = round_ - segment.use_round.load(std::memory_order_relaxed);
-    uint32_t heat = decayed(segment.heat.load(std::memory_order_relaxed), age);
-    double live_slabs = 1.0 + static_cast<double>(segment.slots.size());
-    double total_units = static_cast<double>(std::max<uint64_t>(1, segment.file_bytes / kUnit));
-    return static_cast<double>(segment.worth) * (1.0 + heat / live_slabs) /
-           ((1.0 + age) * total_units);
+bool Catalog::hot(Slot slot) const {
+    const SlotEntry& entry = map_.at(slot);
+    auto age = static_cast<uint8_t>(tick() - entry.tick_now());
+    return entry.hits_now() > 0 && age <= kHotRounds;
+}
+
+double Catalog::cleaning_cost(const SegmentState& segment) const {
+    const auto total = static_cast<double>(std::max<uint64_t>(2, segment.file_bytes / kUnit));
+    double lost = 0, moved = 0;
+    for (Slot slot : segment.slots) {
+        const SlotEntry& entry = map_.at(slot);
+        if (!entry.live() || entry.segment != segment.id) continue;
+        if (hot(slot) && moved + entry.units <= total / 4) {
+            moved += entry.units;
+        } else {
+            lost += entry.units * slab_score(slot);
+        }
+    }
+    return (lost + kCopyCost * moved) / (total - moved);
+}
+
+std::vector<const SegmentState*> Catalog::candidates() const {
+    std::vector<const SegmentState*> sealed;
+    for (const auto& [id, segment] : segments_) {
+        if (segment.sealed) sealed.push_back(&segment);
+    }
+    // By id they are the oldest first; behind those, the emptiest.
+    if (sealed.size() <= 2 * kCandidates) return sealed;
+    auto middle = sealed.begin() + kCandidates;
+    std::nth_element(middle, middle + kCandidates, sealed.end(),
+                     [](const auto* a, const auto* b) { return a->live_units < b->live_units; });
+    sealed.resize(2 * kCandidates);
+    return sealed;
 }
 
 std::optional<uint32_t> Catalog::least_valuable() const {
     std::optional<uint32_t> best;
-    double best_score = 0;
-    for (const auto& [id, segment] : segments_) {
-        if (!segment.sealed) continue;
-        double score = segment_score(segment);
-        if (!best || score < best_score) {
-            best = id;
-            best_score = score;
-        }
+    double best_cost = 0;
+    for (const SegmentState* segment : candidates()) {
+        double cost = cleaning_cost(*segment);
+        if (best && cost >= best_cost) continue;
+        best = segment->id;
+        best_cost = cost;
     }
     return best;
 }
@@ -61,7 +73,6 @@ void Catalog::add_segment(uint32_t id, uint64_t file_bytes, bool sealed) {
     segment.id = id;
     segment.file_bytes = file_bytes;
     segment.sealed = sealed;
-    segment.use_round.store(round_, std::memory_order_relaxed);
 }
 
 void Catalog::seal_segment(uint32_t id, uint64_t file_bytes) {
@@ -87,14 +98,11 @@ size_t Catalog::drop_segment(uint32_t id) {
 }
 
 void Catalog::account(SegmentState& segment, const SlotEntry& entry, int sign) {
-    uint64_t worth = static_cast<uint64_t>(entry.units) * entry.value;
     if (sign > 0) {
         segment.live_units += entry.units;
-        segment.worth += worth;
         live_units_ += entry.units;
     } else {
         segment.live_units -= entry.units;
-        segment.worth -= worth;
         live_units_ -= entry.units;
     }
 }

@@ -6,7 +6,6 @@
 // traffic and not in time, and needs no clock.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,13 +21,8 @@ struct SegmentState {
     uint64_t file_bytes = 0;  // what the file takes on disk
     uint32_t end_units = 1;   // filled so far; the header is unit 0
     uint32_t live_units = 0;
-    uint64_t worth = 0;       // sum over live slabs of units x value
     bool sealed = false;      // nothing will be appended any more
     std::vector<Slot> slots;  // every slab ever published here; stale ones no longer point back
-
-    // Reads since `heat_round`, halved each round; touched under the shared lock.
-    mutable std::atomic<uint32_t> heat{0};
-    mutable std::atomic<uint32_t> use_round{0};
 };
 
 class Catalog {
@@ -41,11 +35,15 @@ class Catalog {
     const SlotMap& map() const { return map_; }
     const std::map<uint32_t, SegmentState>& segments() const { return segments_; }
     uint64_t live_bytes() const { return live_units_ * kUnit; }
-    // Counts a read of slabs, for their and their segment's value.
-    void touch(uint32_t segment, const std::vector<Slot>& slots) const;
-    // What one slab is worth keeping now, per unit of space.
+    // Counts a read.
+    void touch(Slot slot) const { map_.touch(slot, tick()); }
+    // What one slab is worth keeping now: its value, more the more often and the later it was read.
     double slab_score(Slot slot) const;
-    // The sealed segment with the least live value per byte; nothing when there is none.
+    // Read within a quarter of the store's turnover: worth a copy when its segment goes.
+    bool hot(Slot slot) const;
+    // The sealed segment that costs least for what it frees: the value of what would be lost (what
+    // is hot would be moved, at the price of a copy) over the space won. Looks closely at a bounded
+    // number of candidates, the oldest and the emptiest. Nothing when no segment is sealed.
     std::optional<uint32_t> least_valuable() const;
 
     // --- with the mutex held exclusively
@@ -71,7 +69,8 @@ class Catalog {
  private:
     static constexpr uint64_t kUnit = 4096;
 
-    double segment_score(const SegmentState& segment) const;
+    std::vector<const SegmentState*> candidates() const;
+    double cleaning_cost(const SegmentState& segment) const;
     void account(SegmentState& segment, const SlotEntry& entry, int sign);
 
     mutable std::shared_mutex mutex_;

@@ -1,17 +1,14 @@
 #include "tier/disk/cleaner.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <mutex>
+
+#include "base/arena.h"
 
 namespace quire {
 namespace {
 
 constexpr uint64_t kChunkUnits = (4u << 20) / kDiskUnitBytes;
-
-struct FreeDeleter {
-    void operator()(void* p) const { std::free(p); }
-};
 
 IndexRecord erase_record(const BlockKey& key, const DiskPlace& place) {
     IndexRecord record;
@@ -71,10 +68,9 @@ Status Cleaner::move_all(std::span<Move> moves, ActiveSegment& active) {
     for (const Move& move : moves) {
         chunk_units = std::max<uint64_t>(chunk_units, move.from.units);
     }
-    std::unique_ptr<void, FreeDeleter> memory(
-        std::aligned_alloc(kDiskUnitBytes, chunk_units * kDiskUnitBytes));
-    if (!memory) return make_error(Code::full, "no memory to move slabs while cleaning");
-    std::span buffer(static_cast<std::byte*>(memory.get()), chunk_units * kDiskUnitBytes);
+    auto memory = Arena::create({.bytes = chunk_units * kDiskUnitBytes});
+    if (!memory.ok()) return memory.error();
+    const std::span<std::byte> buffer = memory->bytes();
     size_t begin = 0;
     while (begin < moves.size()) {
         uint64_t units = 0;

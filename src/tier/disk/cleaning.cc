@@ -8,7 +8,6 @@ namespace quire {
 namespace {
 
 constexpr int kChildrenLookedAt = 64;  // bounds the work on a root with very many children
-constexpr uint8_t kHotRounds = 4;      // a slab read within a quarter of the store's turnover
 
 class Planner {
  public:
@@ -38,10 +37,8 @@ class Planner {
     // Why a slab should stay: its own use, or the best child elsewhere that needs it. 0: it need
     // not.
     double reason_to_stay(Slot slot) const {
-        const SlotEntry& entry = catalog_.at(slot);
-        auto age = static_cast<uint8_t>(catalog_.tick() - entry.tick_now());
-        double want = entry.hits_now() > 0 && age <= kHotRounds ? catalog_.slab_score(slot) : 0;
-        Slot child = entry.first_child;
+        double want = catalog_.hot(slot) ? catalog_.slab_score(slot) : 0;
+        Slot child = catalog_.at(slot).first_child;
         for (int i = 0; i < kChildrenLookedAt && child != kNoSlot; i++) {
             if (catalog_.at(child).live() && catalog_.at(child).segment != victim_) {
                 want = std::max(want, catalog_.slab_score(child));

@@ -99,6 +99,7 @@ Result<std::unique_ptr<DiskDir>> DiskDir::open(const std::string& path, DirUse u
         return error;
     }
     std::unique_ptr<DiskDir> dir(new DiskDir(path, std::move(fd)));
+    dir->read_only_ = use == DirUse::read;
     QUIRE_TRY(dir->check_format(use));
     return dir;
 }

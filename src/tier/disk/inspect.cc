@@ -1,7 +1,6 @@
 // Looking at a directory from outside, and rebuilding its index from the slabs themselves.
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,6 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "format/segment.h"
 #include "tier/disk/dir.h"
 #include "tier/disk/disk.h"
@@ -20,25 +20,20 @@ namespace {
 constexpr size_t kMaxDamageLines = 100;
 constexpr uint64_t kProgressEvery = 256;
 
-struct FreeDeleter {
-    void operator()(std::byte* p) const { std::free(p); }
-};
-
 // A slab-sized buffer that grows; nothing when memory is short.
 class SlabBuffer {
  public:
     std::optional<std::span<std::byte>> of(size_t bytes) {
-        if (bytes > size_) {
-            memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kDiskUnitBytes, bytes)));
-            size_ = memory_ ? bytes : 0;
-            if (!memory_) return std::nullopt;
+        if (bytes > memory_.size()) {
+            auto larger = Arena::create({.bytes = bytes});
+            if (!larger.ok()) return std::nullopt;
+            memory_ = std::move(*larger);
         }
-        return std::span(memory_.get(), bytes);
+        return memory_.bytes().first(bytes);
     }
 
  private:
-    std::unique_ptr<std::byte, FreeDeleter> memory_;
-    size_t size_ = 0;
+    Arena memory_;
 };
 
 Status read_exact(int fd, uint64_t offset, std::span<std::byte> into) {

@@ -73,7 +73,6 @@ std::vector<Reader::Item> Reader::look_up(Job& job) {
     std::vector<Item> items;
     items.reserve(job.gets.size());
     std::shared_lock lock(state_.catalog.mutex());
-    std::vector<Slot> slots(1);
     for (uint32_t i = 0; i < job.gets.size(); i++) {
         const TierGet& get = job.gets[i];
         Slot slot = state_.catalog.find(get.key);
@@ -90,8 +89,7 @@ std::vector<Reader::Item> Reader::look_up(Job& job) {
                     std::to_string(place.units * kDiskUnitBytes) + ", or not aligned to 4 KiB");
             continue;
         }
-        slots[0] = slot;
-        state_.catalog.touch(place.segment, slots);
+        state_.catalog.touch(slot);
         items.push_back({i, place});
     }
     return items;

@@ -165,7 +165,7 @@ bool Writer::already_there(const TierPut& put) const {
     std::shared_lock lock(state_.catalog.mutex());
     Slot slot = state_.catalog.find(put.key);
     if (slot == kNoSlot) return false;
-    state_.catalog.touch(state_.catalog.at(slot).segment, {slot});
+    state_.catalog.touch(slot);
     return true;
 }
 
@@ -227,12 +227,13 @@ Status Writer::roll(uint32_t needed_units) {
                           "the directory " + state_.dir->path() +
                               " was deleted or emptied while in use; put it back or restart");
     }
-    Status created = active_.create(state_, next_segment_, options.segment_bytes);
-    if (created.code() == Code::full && clean_one(0).ok()) {
+    auto file = state_.files.create(next_segment_, options.segment_bytes);
+    if (file.code() == Code::full && clean_one(0).ok()) {
         // The device is smaller than the limit we were given: make do with what there is.
-        created = active_.create(state_, next_segment_, options.segment_bytes);
+        file = state_.files.create(next_segment_, options.segment_bytes);
     }
-    QUIRE_TRY(created);
+    if (!file.ok()) return file.error();
+    QUIRE_TRY(active_.start(state_, *file, options.segment_bytes));
     next_segment_++;
     for (int i = 0; i < kMaxCleansPerRoll; i++) {
         if (used_bytes() + options.segment_bytes <= options.capacity_bytes) break;

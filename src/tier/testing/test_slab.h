@@ -2,11 +2,10 @@
 // only.
 #pragma once
 
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <span>
 
+#include "base/arena.h"
 #include "base/check.h"
 #include "format/slab.h"
 
@@ -27,20 +26,18 @@ inline BlockKey test_key(uint64_t number) {
 class AlignedBytes {
  public:
     AlignedBytes() = default;
-    explicit AlignedBytes(size_t bytes)
-        : data_(static_cast<std::byte*>(std::aligned_alloc(kSlabAlign, bytes))), size_(bytes) {
-        QUIRE_CHECK(data_ != nullptr, "no memory for a test buffer");
-        std::memset(data_.get(), 0, bytes);
+    explicit AlignedBytes(size_t bytes) {
+        auto arena = Arena::create({.bytes = bytes, .huge_pages = false});
+        QUIRE_CHECK(arena.ok(), "no memory for a test buffer");
+        memory_ = std::move(*arena);
+        size_ = bytes;
     }
-    std::span<std::byte> span() { return {data_.get(), size_}; }
-    std::span<const std::byte> span() const { return {data_.get(), size_}; }
+    std::span<std::byte> span() { return {memory_.data(), size_}; }
+    std::span<const std::byte> span() const { return {memory_.data(), size_}; }
     size_t size() const { return size_; }
 
  private:
-    struct Free {
-        void operator()(std::byte* p) const { std::free(p); }
-    };
-    std::unique_ptr<std::byte, Free> data_;
+    Arena memory_;
     size_t size_ = 0;
 };
 

@@ -1,0 +1,170 @@
+// Directories that are not what they should be.
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include "format/segment.h"
+#include "tier/testing/disk_fixture.h"
+
+namespace quire {
+namespace {
+
+using namespace quire::testing;
+
+void write_file(const std::string& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+}
+
+std::string read_file(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+Result<std::unique_ptr<TierStore>> open_at(const std::string& dir, IoEngine& io,
+                                           bool reset = false) {
+    DiskOptions options = DiskFixture::defaults();
+    options.dir = dir;
+    options.reset = reset;
+    options.io = &io;
+    return open_disk_store(options);
+}
+
+class DiskOpen : public ::testing::Test {
+ protected:
+    void SetUp() override {
+        auto io = make_io_engine({});
+        ASSERT_TRUE(io.ok());
+        io_ = std::move(*io);
+    }
+    TempDir dir_;
+    std::unique_ptr<IoEngine> io_;
+};
+
+TEST_F(DiskOpen, ForeignDirectoryIsNotTouched) {
+    write_file(dir_.file("thesis.tex"), "years of work");
+    auto store = open_at(dir_.path(), *io_);
+    ASSERT_EQ(store.code(), Code::invalid);
+    EXPECT_NE(store.error().message.find("thesis.tex"), std::string::npos);
+    EXPECT_NE(store.error().message.find(dir_.path()), std::string::npos);
+    EXPECT_EQ(open_at(dir_.path(), *io_, true).code(), Code::invalid) << "reset does not help";
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_.path()), {}), 1);
+    EXPECT_EQ(read_file(dir_.file("thesis.tex")), "years of work");
+}
+
+TEST_F(DiskOpen, OtherVersionsAreNamedAndKept) {
+    for (const char* version : {"0", "7"}) {
+        write_file(dir_.file("FORMAT"), "quire disk cache, format " + std::string(version) + "\n");
+        write_file(dir_.file("segment-00000001.quire"), "of that version");
+        auto store = open_at(dir_.path(), *io_);
+        ASSERT_EQ(store.code(), Code::unsupported);
+        const std::string& message = store.error().message;
+        EXPECT_NE(message.find("format " + std::string(version)), std::string::npos) << message;
+        EXPECT_NE(message.find("uses format 1"), std::string::npos) << message;
+        EXPECT_NE(message.find("--disk-reset"), std::string::npos) << message;
+        EXPECT_EQ(read_file(dir_.file("segment-00000001.quire")), "of that version");
+        std::filesystem::remove(dir_.file("LOCK"));
+    }
+    write_file(dir_.file("notes.txt"), "mine");
+    auto store = open_at(dir_.path(), *io_, true);
+    ASSERT_TRUE(store.ok()) << store.error().message;
+    EXPECT_FALSE(std::filesystem::exists(dir_.file("segment-00000001.quire")));
+    EXPECT_TRUE(std::filesystem::exists(dir_.file("notes.txt"))) << "reset takes only what is ours";
+    EXPECT_TRUE(put_one(**store, make_slab(1)).ok());
+}
+
+TEST_F(DiskOpen, DamagedFormatFile) {
+    write_file(dir_.file("FORMAT"), "\x01\x02garbage");
+    EXPECT_EQ(open_at(dir_.path(), *io_).code(), Code::invalid);
+    write_file(dir_.file("FORMAT"), "");
+    EXPECT_EQ(open_at(dir_.path(), *io_).code(), Code::invalid);
+    EXPECT_TRUE(open_at(dir_.path(), *io_, true).ok());
+}
+
+TEST_F(DiskOpen, AFirstOpeningThatDiedIsContinued) {
+    write_file(dir_.file("LOCK"), "999999\n");
+    write_file(dir_.file("FORMAT.tmp"), "quire di");
+    auto store = open_at(dir_.path(), *io_);
+    ASSERT_TRUE(store.ok()) << store.error().message;
+    EXPECT_TRUE(put_one(**store, make_slab(1)).ok());
+}
+
+TEST_F(DiskOpen, ImpossiblePathsAreErrorsThatNameThem) {
+    write_file(dir_.file("file"), "x");
+    for (const std::string& path :
+         {dir_.file("file"), dir_.file("file/below"), std::string("/proc/quire-cannot-be")}) {
+        auto store = open_at(path, *io_);
+        ASSERT_FALSE(store.ok()) << path;
+        EXPECT_NE(store.error().message.find(path), std::string::npos) << store.error().message;
+    }
+    EXPECT_EQ(open_at("", *io_).code(), Code::invalid);
+    DiskOptions tiny;
+    tiny.dir = dir_.file("tiny");
+    tiny.capacity_bytes = 1 << 20;
+    tiny.io = io_.get();
+    EXPECT_EQ(open_disk_store(tiny).code(), Code::invalid);
+}
+
+TEST_F(DiskOpen, MissingFoldersAreMade) {
+    auto store = open_at(dir_.file("a/b/c"), *io_);
+    ASSERT_TRUE(store.ok()) << store.error().message;
+}
+
+TEST_F(DiskOpen, ReadOnlyDirectoryServesAndRefusesPuts) {
+    const std::string disk = dir_.file("disk");
+    AlignedBytes slab = make_slab(1), other = make_slab(2);
+    {
+        auto store = open_at(disk, *io_);
+        ASSERT_TRUE(store.ok());
+        ASSERT_TRUE(put_one(**store, slab).ok());
+    }
+    if (::mount(disk.c_str(), disk.c_str(), nullptr, MS_BIND, nullptr) != 0) {
+        GTEST_SKIP() << "mounting is not permitted here";
+    }
+    ASSERT_EQ(::mount(nullptr, disk.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr),
+              0);
+    {
+        auto store = open_at(disk, *io_);
+        EXPECT_TRUE(store.ok()) << (store.ok() ? "" : store.error().message);
+        if (store.ok()) {
+            EXPECT_TRUE(reads_back(**store, slab));
+            EXPECT_EQ(put_one(**store, other).code(), Code::rejected);
+            EXPECT_TRUE((*store)->stats().degraded);
+            EXPECT_NE((*store)->stats().degraded_why.find("read-only"), std::string::npos);
+            EXPECT_TRUE((*store)->flush(kTestTimeoutNs).ok());
+        }
+    }
+    EXPECT_EQ(::umount(disk.c_str()), 0);
+    auto store = open_at(disk, *io_);
+    ASSERT_TRUE(store.ok());
+    EXPECT_TRUE(put_one(**store, other).ok());
+}
+
+TEST_F(DiskOpen, ReadOnlyByOption) {
+    AlignedBytes slab = make_slab(1), other = make_slab(2);
+    {
+        auto store = open_at(dir_.path(), *io_);
+        ASSERT_TRUE(put_one(**store, slab).ok());
+    }
+    const uint64_t before = dir_.bytes();
+    DiskOptions options = DiskFixture::defaults();
+    options.dir = dir_.path();
+    options.read_only = true;
+    options.io = io_.get();
+    {
+        auto store = open_disk_store(options);
+        ASSERT_TRUE(store.ok()) << store.error().message;
+        EXPECT_TRUE(reads_back(**store, slab));
+        EXPECT_EQ(put_one(**store, other).code(), Code::rejected);
+        BlockKey key = test_key(1);
+        (*store)->erase(std::span(&key, 1));
+    }
+    EXPECT_EQ(dir_.bytes(), before);
+    auto again = open_disk_store(options);
+    EXPECT_TRUE(reads_back(**again, slab)) << "nothing was changed on disk";
+}
+
+}  // namespace
+}  // namespace quire
