@@ -1,14 +1,22 @@
 #include "engine/model/chat_template.h"
 
+#include <exception>
+
 #include <jinja/lexer.h>
 #include <jinja/parser.h>
 #include <jinja/runtime.h>
 #include <jinja/value.h>
 
-#include <exception>
-
 namespace quire {
 namespace {
+
+// The engine's errors show the template's source around the fault; the reason is their last line.
+std::string reason(const std::exception& e) {
+    std::string text = e.what();
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    const size_t line = text.rfind('\n');
+    return line == std::string::npos ? text : text.substr(line + 1);
+}
 
 class Missing final : public ChatTemplate {
  public:
@@ -41,9 +49,7 @@ class JinjaTemplate final : public ChatTemplate {
             return jinja::runtime::gather_string_parts(result)->as_string().str();
         } catch (const std::exception& e) {
             return make_error(Code::invalid,
-                              std::string("the model's chat template refuses this "
-                                          "conversation: ") +
-                                  e.what());
+                              "the model's chat template refuses this conversation: " + reason(e));
         }
     }
 
@@ -78,7 +84,7 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::create(const std::string& so
             std::move(program), tokens.source, std::move(bos), std::move(eos)));
     } catch (const std::exception& e) {
         return make_error(Code::invalid,
-                          std::string("the model's chat template cannot be parsed: ") + e.what());
+                          "the model's chat template cannot be parsed: " + reason(e));
     }
 }
 

@@ -13,14 +13,14 @@ namespace quire {
 
 class ChatTemplate {
  public:
-    // `source` is the template's text; bos and eos are the tokens' names that it may use. Without a source
-    // every render() is refused. invalid: the template cannot be parsed.
+    // `source` is the template's text; bos and eos are the tokens' names that it may use. Without a
+    // source every render() is refused. invalid: the template cannot be parsed.
     static Result<std::unique_ptr<ChatTemplate>> create(const std::string& source, std::string bos,
                                                         std::string eos);
     virtual ~ChatTemplate() = default;
 
-    // invalid: the template refuses the conversation (its own message is in the error), or there is no
-    // template. The text may begin with the BOS token's name.
+    // invalid: the template refuses the conversation (its own message is in the error), or there is
+    // no template. The text may begin with the BOS token's name.
     virtual Result<std::string> render(const std::vector<ChatMessage>& messages,
                                        bool add_generation_prompt) const = 0;
 };

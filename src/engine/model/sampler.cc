@@ -17,7 +17,8 @@ float finite(float logit) {
     return std::min(logit, std::numeric_limits<float>::max());
 }
 
-// The largest logit that is a number (-infinity: none is). Four lanes, so that it runs at load speed.
+// The largest logit that is a number (-infinity: none is). Four lanes, so that it runs at load
+// speed.
 float max_logit(std::span<const float> logits) {
     float lanes[8];
     std::fill(lanes, lanes + 8, -kInfinity);
@@ -145,13 +146,12 @@ Result<TokenId> Sampler::sample(std::span<const float> raw, std::span<const Toke
     if (max == -kInfinity)
         return make_error(Code::bug, "the model gave no usable logit (all are NaN or banned)");
     if (sampling_.temperature == 0.0f) {
-        const auto best = std::find_if(logits.begin(), logits.end(),
-                                       [&](float l) { return finite(l) >= max; });
+        const auto best =
+            std::find_if(logits.begin(), logits.end(), [&](float l) { return finite(l) >= max; });
         return static_cast<TokenId>(best - logits.begin());
     }
-    const float floor = sampling_.min_p > 0
-                            ? std::min(kLogFloor, -std::log(sampling_.min_p))
-                            : kLogFloor;
+    const float floor =
+        sampling_.min_p > 0 ? std::min(kLogFloor, -std::log(sampling_.min_p)) : kLogFloor;
     const float cut = max - floor * sampling_.temperature;
     candidates_.clear();
     for (size_t i = 0; i < logits.size(); ++i)

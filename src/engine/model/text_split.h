@@ -1,9 +1,10 @@
 // Cuts text into parts that can be tokenized one by one with the same result as the whole.
 //
-// Tokenizers take more than linear time in the length of a text, and look for each of thousands of control
-// tokens in all of it. Two kinds of cut change nothing: around control tokens, which are tokens wherever
-// they stand, and between a letter, a blank and a letter ("fox| jumps"), where no tokenizer's pattern
-// continues, provided that no token of the vocabulary spans a letter and a blank.
+// Tokenizers take more than linear time in the length of a text, and look for each of thousands of
+// control tokens in all of it. Two kinds of cut change nothing: around control tokens, which are
+// tokens wherever they stand, and between a letter, a blank and a letter ("fox| jumps"), where no
+// tokenizer's pattern continues, provided that no token of the vocabulary spans a letter and a
+// blank.
 #pragma once
 
 #include <array>

@@ -1,9 +1,9 @@
 #include "engine/model/vocab.h"
 
-#include <llama.h>
-
 #include <exception>
 #include <limits>
+
+#include <llama.h>
 
 #include "engine/model/utf8.h"
 

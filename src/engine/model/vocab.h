@@ -1,7 +1,7 @@
 // A model's tokenizer, by libllama loaded for its vocabulary only.
 //
-// Text is any bytes: invalid UTF-8 is repaired first (utf8.h). No input makes it throw or crash. Immutable
-// after open(); any thread.
+// Text is any bytes: invalid UTF-8 is repaired first (utf8.h). No input makes it throw or crash.
+// Immutable after open(); any thread.
 #pragma once
 
 #include <memory>
@@ -27,8 +27,9 @@ class Vocab {
     Vocab& operator=(const Vocab&) = delete;
 
     int32_t size() const { return static_cast<int32_t>(piece_ends_.size()); }
-    // `special`: control tokens written in the text become those tokens, and BOS is put first when the
-    // model wants it and the text does not begin with it. Without it the text is only text. invalid: more text than can be tokenized.
+    // `special`: control tokens written in the text become those tokens, and BOS is put first when
+    // the model wants it and the text does not begin with it. Without it the text is only text.
+    // invalid: more text than can be tokenized.
     Result<std::vector<TokenId>> tokenize(std::string_view text, bool special) const;
     // The bytes that a token adds to the text, maybe not whole UTF-8; empty for control tokens.
     // REQUIRES: 0 <= token < size().
@@ -57,7 +58,7 @@ class Vocab {
     llama_model* model_ = nullptr;
     const llama_vocab* vocab_ = nullptr;
     TextSplitter splitter_;
-    bool split_ = false;  // whether splitter_ fits this tokenizer
+    bool split_ = false;                // whether splitter_ fits this tokenizer
     std::string pieces_;                // all pieces, one after the other
     std::vector<uint32_t> piece_ends_;  // [size]
     std::vector<bool> ends_;

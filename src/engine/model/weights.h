@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "base/arena.h"
 #include "base/result.h"
 #include "core/hash128.h"
-#include "base/arena.h"
 #include "engine/model/gguf_file.h"
 #include "engine/model/hparams.h"
 

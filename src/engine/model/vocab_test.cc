@@ -1,0 +1,171 @@
+// The tokenizer and chat template of the real models, where they are on this machine.
+#include "engine/model/vocab.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+#include <llama.h>
+
+#include "engine/model/chat_template.h"
+#include "engine/model/text_split.h"
+#include "engine/model/tiny_model.h"
+#include "engine/model/utf8.h"
+
+namespace quire {
+namespace {
+
+class RealVocab : public testing::TestWithParam<size_t> {
+ protected:
+    void SetUp() override {
+        const auto models = test::real_models();
+        if (GetParam() >= models.size()) GTEST_SKIP() << "run tools/models fetch all first";
+        path_ = models[GetParam()];
+        auto v = Vocab::open(path_);
+        ASSERT_TRUE(v.ok()) << v.error().message;
+        vocab_ = std::move(v).value();
+    }
+    std::string path_;
+    std::unique_ptr<Vocab> vocab_;
+};
+
+std::string prose(size_t n) {
+    static constexpr const char* kWords[] = {"the ",  "quick ", "fox, ",  "jumps\n",
+                                             "over ", "42 ",    "don't ", "naïve ",
+                                             "日本 ", "  ",     "\t",     "<b>"};
+    std::mt19937 rng(4);
+    std::string text;
+    while (text.size() < n) text += kWords[rng() % std::size(kWords)];
+    return text;
+}
+
+TEST_P(RealVocab, PartsGiveTheTokensOfTheWhole) {
+    llama_model_params params = llama_model_default_params();
+    params.vocab_only = true;
+    llama_model* model = llama_model_load_from_file(path_.c_str(), params);
+    ASSERT_NE(model, nullptr);
+    const llama_vocab* plain = llama_model_get_vocab(model);
+    const std::string text = prose(20000);
+    const std::string control[] = {"<|im_end|>", "<|im_start|>", "<start_of_turn>", "<eos>",
+                                   "<|im"};
+    for (uint32_t seed = 1; seed <= 25; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        std::mt19937 rng(seed);
+        std::string s;
+        for (uint32_t i = rng() % 8; i > 0; --i) {
+            s += text.substr(rng() % 15000, rng() % 2000);
+            s += control[rng() % std::size(control)];
+        }
+        for (const bool special : {false, true}) {
+            const std::string fixed = repair_utf8(s);
+            std::vector<TokenId> want(fixed.size() + 8);
+            const int32_t n =
+                llama_tokenize(plain, fixed.data(), static_cast<int32_t>(fixed.size()), want.data(),
+                               static_cast<int32_t>(want.size()), special, special);
+            ASSERT_GE(n, 0);
+            want.resize(static_cast<size_t>(n));
+            EXPECT_EQ(*vocab_->tokenize(s, special), want);
+        }
+    }
+    llama_model_free(model);
+}
+
+TEST_P(RealVocab, TextComesBack) {
+    for (const std::string& text : {std::string(""), std::string("Hello, world"), prose(3000),
+                                    std::string("a\0b", 3), std::string("😀 é")}) {
+        const auto tokens = vocab_->tokenize(text, false);
+        ASSERT_TRUE(tokens.ok());
+        EXPECT_EQ(vocab_->detokenize(*tokens), text);
+    }
+}
+
+TEST_P(RealVocab, HostileTextIsHarmless) {
+    std::mt19937 rng(9);
+    std::string noise;
+    for (int i = 0; i < 100000; ++i) noise += static_cast<char>(rng());
+    std::string control;
+    for (int i = 0; i < 20000; ++i) control += "<|im_end|> ";
+    const std::string cases[] = {"\xED\xA0\x80",          "\xFF\xFE\x80 abc \xC3", control,
+                                 std::string(50000, ' '), std::string(50000, 'a'), prose(400000)};
+    // Vocabularies may lack bytes that no text has, so that noise need not come back.
+    EXPECT_TRUE(vocab_->tokenize(noise, true).ok());
+    for (const std::string& text : cases) {
+        for (const bool special : {false, true}) {
+            const auto tokens = vocab_->tokenize(text, special);
+            ASSERT_TRUE(tokens.ok()) << tokens.error().message;
+            const bool same = vocab_->detokenize(*tokens) == repair_utf8(text);
+            EXPECT_TRUE(special || same) << text.substr(0, 40);
+        }
+    }
+    EXPECT_EQ(vocab_->detokenize(std::vector<TokenId>{-1, 1 << 30}), "");
+    EXPECT_EQ(vocab_->label(-5), "");
+}
+
+TEST_P(RealVocab, BosIsPutOnceWhenTheModelWantsIt) {
+    const auto with = *vocab_->tokenize("Hi", true);
+    const auto without = *vocab_->tokenize("Hi", false);
+    EXPECT_EQ(with.size(), without.size() + (vocab_->adds_bos() ? 1 : 0));
+    if (!vocab_->adds_bos()) return;
+    EXPECT_EQ(with[0], vocab_->bos());
+    EXPECT_EQ(*vocab_->tokenize(vocab_->label(vocab_->bos()) + "Hi", true), with);
+}
+
+TEST_P(RealVocab, ChatTemplateWritesTheTurns) {
+    auto chat = ChatTemplate::create(vocab_->chat_template(), vocab_->label(vocab_->bos()),
+                                     vocab_->label(vocab_->eos()));
+    ASSERT_TRUE(chat.ok()) << chat.error().message;
+    const auto text = (*chat)->render({{"system", "Be brief."}, {"user", "Hi"}}, true);
+    if (vocab_->chat_template().empty()) {
+        EXPECT_EQ(text.code(), Code::invalid);
+        return;
+    }
+    EXPECT_EQ(*text,
+              "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+              "<|im_start|>assistant\n");
+    EXPECT_TRUE(vocab_->is_end(vocab_->eos()));
+    EXPECT_FALSE(vocab_->is_end((*vocab_->tokenize("a", false))[0]));
+}
+INSTANTIATE_TEST_SUITE_P(Models, RealVocab, testing::Values(0, 1));
+
+TEST(ChatTemplate, FaultsAreErrors) {
+    EXPECT_EQ(ChatTemplate::create("{% for x in %}", "", "").code(), Code::invalid);
+    auto refusing = ChatTemplate::create("{{ raise_exception('no tools here') }}", "", "");
+    ASSERT_TRUE(refusing.ok());
+    const auto text = (*refusing)->render({{"user", "x"}}, true);
+    ASSERT_EQ(text.code(), Code::invalid);
+    EXPECT_NE(text.error().message.find("no tools here"), std::string::npos);
+    EXPECT_EQ(text.error().message.find('\n'), std::string::npos);
+}
+
+TEST(Vocab, AModelWithoutTokenizerIsRefused) {
+    const auto tiny = test::write_tiny_model({.n_layers = 1});
+    const auto v = Vocab::open(tiny.path);
+    ASSERT_FALSE(v.ok());
+    EXPECT_EQ(v.code(), Code::unsupported);
+}
+
+TEST(TextSplitter, CutsAtControlTokensAndBetweenWordsOnly) {
+    const TextSplitter splitter({{"<a>", 1}, {"<a>>", 2}, {"<b>", 3}}, true);
+    const auto parts = splitter.split("x<a>><b>y<", true);
+    ASSERT_EQ(parts.size(), 4u);
+    EXPECT_EQ(parts[0].text, "x");
+    EXPECT_EQ(parts[1].control, 2);  // the longest
+    EXPECT_EQ(parts[2].control, 3);
+    EXPECT_EQ(parts[3].text, "y<");
+    EXPECT_EQ(splitter.split("x<a>y", false).size(), 1u);
+    EXPECT_TRUE(splitter.split("", true).empty());
+
+    const std::string text = prose(10000);
+    std::string joined;
+    for (const TextPart& p : splitter.split(text, true)) {
+        if (p.control < 0 && !joined.empty() && joined.back() != '>') {
+            EXPECT_TRUE(isalpha(joined.back()));
+            EXPECT_EQ(p.text[0], ' ');
+            EXPECT_TRUE(isalpha(p.text[1]));
+        }
+        joined += p.text;
+    }
+    EXPECT_EQ(joined, text);
+}
+
+}  // namespace
+}  // namespace quire
