@@ -69,6 +69,8 @@ class PrefixIndex {
 
     // Walks the chain; writes the BlockIndex of each known block to `out` and returns how many are
     // known. REQUIRES: out.size() >= chain.size().
+    // Hashes must be chain hashes (core/chain.h): each covers all blocks before it, so a run is
+    // compared by half hashes and confirmed by the whole of the last equal one.
     uint32_t find(std::span<const PrefixHash> chain, std::span<BlockIndex> out) const;
 
     // The longest usable prefix of `known` (as find() wrote it) counting only locations in `tiers`.
