@@ -61,14 +61,11 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheOptions& options,
         stores.push_back(lower.store);
     }
     Cache* self = cache.get();
-    cache->pool_ = std::make_unique<G1Pool>(
-        options.layout, *cache->arena_, *cache->index_, *evict,
-        [self](uint32_t group, BlockIndex block, uint32_t slot) {
-            self->slot_states_[group][slot] = {};
-            ++self->stats_.evicted_blocks;
-            self->ghosts_.note(self->index_->hash(block), self->evict_reason_, Tier::g1,
-                               self->clock_.monotonic_ns());
-        });
+    cache->pool_ =
+        std::make_unique<G1Pool>(options.layout, *cache->arena_, *cache->index_, *evict,
+                                 [self](uint32_t group, BlockIndex block, uint32_t slot) {
+                                     self->on_evict(group, block, slot);
+                                 });
     cache->storer_ = std::make_unique<Storer>(std::move(stores), [self](StoreDone&& done) {
         self->mailbox_.post({nullptr, std::make_unique<StoreDone>(std::move(done))});
         if (self->wake_) self->wake_();
@@ -84,6 +81,22 @@ Cache::~Cache() {
             if (message.loaded) on_loaded(*message.loaded);
     }
     storer_.reset();
+}
+
+void Cache::observe(Metric metric, Tier tier, int64_t from_ns, int64_t to_ns) {
+    if (options_.metrics)
+        options_.metrics->histogram(metric, tier)
+            .observe(static_cast<double>(to_ns - from_ns) / 1e9);
+}
+
+void Cache::on_evict(uint32_t group, BlockIndex block, uint32_t slot) {
+    const int64_t now = clock_.monotonic_ns();
+    SlotState& state = slot_states_[group][slot];
+    observe(Metric::block_lifetime_seconds, Tier::g1, state.published_ns, now);
+    observe(Metric::block_idle_before_evict_seconds, Tier::g1, state.used_ns, now);
+    state = {};
+    if (evict_reason_ == MissReason::evicted) ++stats_.evicted_blocks;
+    ghosts_.note(index_->hash(block), evict_reason_, Tier::g1, now);
 }
 
 Lease& Cache::lease(LeaseId id) {

@@ -102,6 +102,8 @@ class Cache {
         std::unique_ptr<AdmissionPolicy> admission;
     };
     struct SlotState {
+        int64_t published_ns = 0;
+        int64_t used_ns = 0;
         bool storing = false;  // a store batch holds it
         bool sealed = false;   // header checksums are valid
         uint8_t stored = 0;    // bit i: the i-th lower tier said ok
@@ -139,6 +141,10 @@ class Cache {
     void begin_loads(Lease& lease, std::vector<std::vector<LoadItem>> per_tier);
     void on_loaded(LoadDone& done);
     void finish_item(LoadOp& op, LoadItem& item, const Status& read, int64_t at_ns);
+
+    // Seconds between two times into a histogram by tier, when metrics are wanted.
+    void observe(Metric metric, Tier tier, int64_t from_ns, int64_t to_ns);
+    void on_evict(uint32_t group, BlockIndex block, uint32_t slot);
 
     // cache_store.cc
     void publish_block(Lease& lease, uint32_t block, std::vector<StoreItem>& to_store);

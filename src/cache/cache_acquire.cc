@@ -270,12 +270,15 @@ void Cache::note_use(Lease& held, const Survey& found, uint32_t use) {
         held.info.tokens_by_tier[static_cast<int>(slowest)] += options_.layout.block_tokens;
         for (Lower& lower : tiers_) lower.admission->record(held.chain.blocks()[b].value);
     }
+    const int64_t now = clock_.monotonic_ns();
     std::vector<StoreItem> to_store;
     for (uint32_t g = 0; g < held.tables.size(); ++g) {
         for (uint32_t b = use; b-- > 0;) {  // last to first: parents stay more recent than children
             const uint32_t slot = held.tables[g].slots[b];
             if (slot == kNoArenaSlot || !pool_->published(g, slot)) continue;
             pool_->touch(g, slot);
+            observe(Metric::block_reuse_gap_seconds, Tier::g1, slot_states_[g][slot].used_ns, now);
+            slot_states_[g][slot].used_ns = now;
             const PrefixHash& hash = held.chain.blocks()[b];
             offer(g, slot, wanted_tiers(g, slot, hash, held.keys->key(g, hash), false), to_store);
         }

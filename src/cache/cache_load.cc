@@ -56,6 +56,7 @@ void Cache::on_loaded(LoadDone& done) {
     loads_.erase(it);
     const auto tier = static_cast<size_t>(tiers_[op.lower].tier);
     stats_.load_ns[tier] += static_cast<uint64_t>(done.at_ns - op.started_ns);
+    observe(Metric::load_seconds, tiers_[op.lower].tier, op.started_ns, done.at_ns);
     for (LoadItem& item : op.items) loading_.erase(item.key);
     for (size_t i = 0; i < op.items.size(); ++i)
         finish_item(op, op.items[i], done.results[i], done.at_ns);
@@ -86,8 +87,8 @@ void Cache::finish_item(LoadOp& op, LoadItem& item, const Status& read, int64_t 
         if (index_->slot(item.block, item.group, Tier::g1) == kNoSlot) {
             pool_->publish(item.group, item.slot, item.block,
                            {item.hash.value, item.position, false, 0});
-            slot_states_[item.group][item.slot] = {false, true,
-                                                   static_cast<uint8_t>(1u << op.lower)};
+            SlotState& state = slot_states_[item.group][item.slot];
+            state = {at_ns, at_ns, false, true, static_cast<uint8_t>(1u << op.lower)};
         }
     } else {
         ++stats_.load_failures[t];

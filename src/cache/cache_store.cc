@@ -53,7 +53,8 @@ void Cache::publish_block(Lease& held, uint32_t block, std::vector<StoreItem>& t
             continue;
         }
         write_header(held, g, block, pool_->data(g, slot));
-        slot_states_[g][slot] = {};
+        const int64_t now = clock_.monotonic_ns();
+        slot_states_[g][slot] = {now, now, false, false, 0};
         pool_->publish(
             g, slot, held.known[block],
             {hash.value, block, block + 1 == prompt_full, static_cast<uint64_t>(rebuild_ns)});
@@ -137,6 +138,7 @@ void Cache::submit_stores(std::vector<StoreItem> items) {
     for (size_t from = 0; from < items.size(); from += kStoreBatchBlocks) {
         const size_t end = std::min(from + kStoreBatchBlocks, items.size());
         StoreBatch batch;
+        batch.submitted_ns = clock_.monotonic_ns();
         batch.items.assign(std::make_move_iterator(items.begin() + static_cast<ptrdiff_t>(from)),
                            std::make_move_iterator(items.begin() + static_cast<ptrdiff_t>(end)));
         storer_->submit(std::move(batch));
@@ -144,6 +146,9 @@ void Cache::submit_stores(std::vector<StoreItem> items) {
 }
 
 void Cache::on_stored(StoreDone& done) {
+    for (size_t t = 0; t < tiers_.size(); ++t)
+        observe(Metric::store_seconds, tiers_[t].tier, done.batch.submitted_ns,
+                clock_.monotonic_ns());
     for (size_t i = 0; i < done.batch.items.size(); ++i) {
         const StoreItem& item = done.batch.items[i];
         SlotState& state = slot_states_[item.group][item.slot];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/metrics.h"
 #include "cache/ghosts.h"
 #include "core/chain.h"
 #include "core/kv_layout.h"
@@ -25,6 +26,7 @@ struct CacheOptions {
     uint32_t index_blocks_max = 1 << 20;
     uint64_t pending_store_bytes_max = uint64_t{256} << 20;  // also at most a quarter of G1
     CostModel cost;
+    Metrics* metrics = nullptr;  // histograms of loads, stores and block ages; outlives the cache
 };
 
 // A tier below G1, in order of speed. `store` outlives the cache.

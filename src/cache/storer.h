@@ -30,7 +30,7 @@ struct StoreItem {
 };
 
 struct StoreBatch {
-    uint64_t id = 0;
+    int64_t submitted_ns = 0;
     std::vector<StoreItem> items;
 };
 

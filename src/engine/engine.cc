@@ -25,6 +25,7 @@ Result<std::unique_ptr<Engine>> EngineCore::open(const EngineOptions& options) {
     std::unique_ptr<EngineCore> engine(new EngineCore(options));
     QUIRE_TRY(engine->open_model());
     QUIRE_TRY(engine->open_cache());
+    engine->take_snapshot(true);
     EngineCore* self = engine.get();
     engine->thread_ = std::thread([self] { self->run(); });
     return std::unique_ptr<Engine>(std::move(engine));
@@ -46,7 +47,8 @@ Status EngineCore::open_model() {
     if (!vocab.ok()) return vocab.error();
     vocab_ = std::move(vocab).value();
     const auto name = [this](TokenId token) { return token < 0 ? "" : vocab_->label(token); };
-    auto chat = ChatTemplate::create(vocab_->chat_template(), name(vocab_->bos()), name(vocab_->eos()));
+    auto chat =
+        ChatTemplate::create(vocab_->chat_template(), name(vocab_->bos()), name(vocab_->eos()));
     if (!chat.ok()) return chat.error();
     chat_ = std::move(chat).value();
     for (TokenId token = 0; token < vocab_->size(); ++token)
@@ -95,6 +97,7 @@ Status EngineCore::open_cache() {
     cache.g1_bytes = options_.kv_memory_bytes;
     cache.evict = options_.evict;
     cache.enabled = options_.cache;
+    cache.metrics = options_.metrics;
     cache.cost.prefill_ns_per_token = kFirstPrefillNsPerToken;
     auto made = Cache::create(cache, options_.cache ? tiers_->lower() : std::vector<LowerTier>{},
                               *options_.clock, [this] { mailbox_.notify(); });

@@ -189,17 +189,8 @@ CacheStatus EngineCore::cache_status() {
 }
 
 EngineStats EngineCore::stats() {
-    return ask<EngineStats>([this] {
-        EngineStats copy = stats_;
-        copy.running = active_.size();
-        copy.waiting = queue_.size();
-        copy.cache = cache_->stats();
-        for (const LowerTier& lower : tiers_->lower()) {
-            copy.tiers.push_back(lower.store->stats());
-            copy.tier_names.push_back(lower.store->info().tier);
-        }
-        return copy;
-    });
+    std::lock_guard lock(snapshot_mutex_);
+    return snapshot_;
 }
 
 Result<uint64_t> EngineCore::flush(std::vector<Tier> tiers, bool write_back) {

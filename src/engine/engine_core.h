@@ -12,6 +12,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -99,6 +100,7 @@ class EngineCore final : public Engine {
 
     // engine_loop.cc
     void run();
+    void take_snapshot(bool now);
     bool turn();  // false: nothing could be done
     void admit();
     bool room_for(const Job& job) const;
@@ -135,7 +137,10 @@ class EngineCore final : public Engine {
     std::vector<std::unique_ptr<Flush>> flushes_;
     GenerateEvent event_;  // being filled for the job at hand
     EngineStats stats_;
-    double ns_per_token_ = 0;
+    int64_t snapshot_ns_ = 0;
+
+    std::mutex snapshot_mutex_;
+    EngineStats snapshot_;  // under snapshot_mutex_
 
     Mailbox<Command> mailbox_;
     std::atomic<RequestId> next_id_{1};

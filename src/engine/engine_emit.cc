@@ -22,15 +22,16 @@ TokenLogprob EngineCore::logprob_row(const Job& job, std::span<const float> logi
     return {token, std::string(vocab_->piece(token)), found.chosen, std::move(found.top)};
 }
 
-// Row r of a prompt chunk predicts the token after it; the first token of a prompt has no prediction.
+// Row r of a prompt chunk predicts the token after it; the first token of a prompt has no
+// prediction.
 void EngineCore::add_prompt_logprobs(Job& job, std::span<const float> rows, uint32_t n_rows) {
     if (!job.request.prompt_logprobs) return;
     const uint32_t first = job.computed - n_rows;
     for (uint32_t r = 0; r < n_rows && first + r + 1 < job.prompt_tokens; ++r) {
         const TokenId token = job.tokens[first + r + 1];
         event_.tokens.push_back(token);
-        event_.logprobs.push_back(logprob_row(
-            job, rows.subspan(size_t{r} * info_.vocab_size, info_.vocab_size), token));
+        event_.logprobs.push_back(
+            logprob_row(job, rows.subspan(size_t{r} * info_.vocab_size, info_.vocab_size), token));
     }
 }
 
@@ -55,8 +56,10 @@ void EngineCore::emit_token(Job& job, std::span<const float> logits) {
         how = Finish::stop;
     } else {
         event_.text += job.stops.feed(job.utf8.push(vocab_->piece(token)));
-        if (job.stops.stopped()) how = Finish::stop;
-        else if (job.generated() >= job.request.max_tokens) how = Finish::length;
+        if (job.stops.stopped())
+            how = Finish::stop;
+        else if (job.generated() >= job.request.max_tokens)
+            how = Finish::length;
     }
     if (how != Finish::none) return finish(job, how);
     job.sink(std::move(event_));

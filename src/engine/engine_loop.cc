@@ -9,6 +9,7 @@ namespace quire {
 namespace {
 
 constexpr int64_t kIdleWait_ns = 1'000'000'000;
+constexpr int64_t kSnapshotAge_ns = 100'000'000;
 constexpr int64_t kLoadWait_ns = 20'000'000;  // a mover's wake-up ends it sooner
 
 }  // namespace
@@ -16,6 +17,7 @@ constexpr int64_t kLoadWait_ns = 20'000'000;  // a mover's wake-up ends it soone
 void EngineCore::run() {
     bool worked = true;
     while (!stopping_.load(std::memory_order_relaxed)) {
+        take_snapshot(!worked);
         if (!worked) {
             forward_->pause();
             const bool expecting = !active_.empty() || !queue_.empty() || !flushes_.empty();
@@ -31,6 +33,23 @@ void EngineCore::run() {
     }
     // Late commands still get their answers.
     for (Command& command : mailbox_.drain()) command();
+}
+
+// Metrics and status read a copy, so that they never wait for a step. `now`: whatever its age.
+void EngineCore::take_snapshot(bool now) {
+    const int64_t at_ns = options_.clock->monotonic_ns();
+    if (!now && at_ns - snapshot_ns_ < kSnapshotAge_ns) return;
+    snapshot_ns_ = at_ns;
+    EngineStats copy = stats_;
+    copy.running = active_.size();
+    copy.waiting = queue_.size();
+    copy.cache = cache_->stats();
+    for (const LowerTier& lower : tiers_->lower()) {
+        copy.tiers.push_back(lower.store->stats());
+        copy.tier_names.push_back(lower.store->info().tier);
+    }
+    std::lock_guard lock(snapshot_mutex_);
+    snapshot_ = std::move(copy);
 }
 
 bool EngineCore::turn() {
@@ -151,9 +170,11 @@ std::vector<Job*> EngineCore::step() {
     if (taking.empty()) return {};
 
     std::vector<StepSequence> sequences;
+    uint32_t rows = 0;
     uint32_t prompt_rows = 0;
     uint64_t key_rows = 0;
     for (const auto& [job, n] : taking) {
+        rows += n;
         StepSequence& sequence = sequences.emplace_back();
         sequence.tokens = TokenSpan(job->tokens).subspan(job->computed, n);
         sequence.first_pos = static_cast<int32_t>(job->computed);
@@ -173,6 +194,11 @@ std::vector<Job*> EngineCore::step() {
     auto result = forward_->step(sequences);
     const int64_t elapsed_ns = options_.clock->monotonic_ns() - begin_ns;
     ++stats_.steps;
+    if (options_.metrics) {
+        options_.metrics->histogram(Metric::step_seconds)
+            .observe(static_cast<double>(elapsed_ns) / 1e9);
+        options_.metrics->histogram(Metric::step_tokens).observe(static_cast<double>(rows));
+    }
     stats_.forward_ns += static_cast<uint64_t>(elapsed_ns);
     if (prompt_rows >= 32) learn_cost(prompt_rows, key_rows, elapsed_ns);
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/metrics.h"
 #include "kernels/attention.h"
 
 namespace quire {
@@ -32,6 +33,7 @@ struct EngineOptions {
     int64_t request_timeout_ns = int64_t{600} * 1'000'000'000;
     const kernels::AttentionOps* attention = nullptr;  // nullptr: the fastest of this CPU
     const Clock* clock = &system_clock();
+    Metrics* metrics = nullptr;  // histograms of steps, loads and block ages; outlives the engine
 };
 
 }  // namespace quire

@@ -72,7 +72,9 @@ class FakeStore final : public TierStore {
 
     TierStats stats() const override {
         std::lock_guard lock(mutex_);
-        return {.blocks = slabs_.size()};
+        TierStats stats;
+        stats.blocks = slabs_.size();
+        return stats;
     }
     Status flush(int64_t) override { return {}; }
 

@@ -102,10 +102,9 @@ class HostStore final : public TierStore {
         std::lock_guard lock(mutex_);
         TierStats stats = stats_;
         stats.capacity_bytes = arena_->capacity_bytes();
-        for (const auto& [key, entry] : entries_) {
-            stats.blocks += entry.ready && !entry.doomed;
-            stats.used_bytes += arena_->slab_bytes(entry.group);
-        }
+        for (size_t g = 0; g < arena_->groups(); ++g)
+            stats.used_bytes +=
+                uint64_t{arena_->slots_per_group() - arena_->free_slots(g)} * arena_->slab_bytes(g);
         stats.pending = pending_.load();
         return stats;
     }
@@ -230,6 +229,7 @@ class HostStore final : public TierStore {
             return {};
         }
         entry->ready = true;
+        ++stats_.blocks;
         policies_[entry->group]->insert(
             entry->slot,
             {header.prefix.value, header.first_position / header.token_count, false, 0});
@@ -272,6 +272,7 @@ class HostStore final : public TierStore {
     // Removes an entry that is in no policy and that nobody uses. Holds mutex_.
     void forget(Entry& entry) {
         if (const auto it = children_.find(entry.parent); --it->second == 0) children_.erase(it);
+        stats_.blocks -= entry.ready;
         by_slot_[entry.group][entry.slot] = nullptr;
         arena_->give(entry.group, entry.slot);
         const BlockKey key = entry.key;

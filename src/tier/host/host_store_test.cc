@@ -1,0 +1,148 @@
+// What is particular to the host pool; the verbs' contract is in tier/conformance_test.cc.
+#include "tier/host/host_store.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "base/arena.h"
+#include "tier/arena/slot_arena.h"
+#include "tier/host/copy_slab.h"
+
+namespace quire {
+namespace {
+
+KvLayout small_layout() {
+    KvLayout layout;
+    layout.groups.push_back({KvKind::full, 0, {0, 1, 2}, 2, 32});
+    return layout;
+}
+
+// A sealed slab named `n`, child of `parent` (0: none).
+std::span<std::byte> make_slab(Arena& arena, const KvLayout& layout, uint64_t n, uint64_t parent) {
+    const std::span<std::byte> slab = arena.bytes().first(layout.slab_bytes(0));
+    std::memset(slab.data(), static_cast<int>(n), slab.size());
+    SlabHeader header;
+    header.payload_bytes = static_cast<uint32_t>(layout.payload_bytes(0));
+    header.key = {{n, n}};
+    if (parent) header.parent_key = {{parent, parent}};
+    header.layer_count = 3;
+    header.layer_bytes = static_cast<uint32_t>(layout.layer_bytes(0));
+    header.token_count = layout.block_tokens;
+    std::memcpy(slab.data(), &header, sizeof header);
+    const size_t end = kSlabHeaderBytes + header.payload_bytes;
+    std::memset(slab.data() + end, 0, slab.size() - end);
+    seal_slab(slab);
+    return slab;
+}
+
+Arena some_memory(size_t bytes) {
+    return std::move(Arena::create({.bytes = bytes})).value();
+}
+
+// Runs one put or get of one block and waits for its result.
+class OneByOne {
+ public:
+    explicit OneByOne(TierStore& store) : store_(store) {}
+    Status put(BlockKey key, std::span<const std::byte> slab) {
+        return wait(store_.put({{key, slab, 1}}, done()));
+    }
+    Status get(BlockKey key, std::span<std::byte> into) {
+        return wait(store_.get({{key, into}}, done()));
+    }
+
+ private:
+    TierDone done() {
+        ready_ = false;
+        return [this](std::span<const Status> results) {
+            std::lock_guard lock(mutex_);
+            result_ = results[0];
+            ready_ = true;
+            changed_.notify_one();
+        };
+    }
+    Status wait(Status accepted) {
+        if (!accepted.ok()) return accepted;
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return ready_; });
+        return result_;
+    }
+    TierStore& store_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool ready_ = false;
+    Status result_;
+};
+
+TEST(HostStore, ParentsOutliveChildren) {
+    const KvLayout layout = small_layout();
+    auto store = open_host_store({.layout = layout, .capacity_bytes = 3 * layout.slab_bytes(0)});
+    ASSERT_TRUE(store.ok());
+    OneByOne one(**store);
+    Arena memory = some_memory(layout.slab_bytes(0));
+    for (uint64_t n = 1; n <= 3; ++n)
+        ASSERT_TRUE(one.put({{n, n}}, make_slab(memory, layout, n, n - 1)).ok());
+    // The oldest is block 1, but 3 is the only one without children.
+    ASSERT_TRUE(one.put({{9, 9}}, make_slab(memory, layout, 9, 0)).ok());
+    const BlockKey keys[] = {{{1, 1}}, {{2, 2}}, {{3, 3}}, {{9, 9}}};
+    uint8_t present[4] = {};
+    (*store)->contains(keys, present);
+    EXPECT_EQ(std::vector<int>(present, present + 4), (std::vector<int>{1, 1, 0, 1}));
+    EXPECT_EQ((*store)->stats().evicted_blocks, 1u);
+}
+
+TEST(HostStore, RefusesASlabThatIsNotItsKey) {
+    const KvLayout layout = small_layout();
+    auto store = open_host_store({.layout = layout, .capacity_bytes = 3 * layout.slab_bytes(0)});
+    ASSERT_TRUE(store.ok());
+    OneByOne one(**store);
+    Arena memory = some_memory(layout.slab_bytes(0));
+    EXPECT_EQ(one.put({{2, 2}}, make_slab(memory, layout, 1, 0)).code(), Code::invalid);
+}
+
+TEST(HostStore, ABudgetBelowOneBlockIsAnErrorThatSaysHowMuch) {
+    const KvLayout layout = small_layout();
+    auto store = open_host_store({.layout = layout, .capacity_bytes = 100});
+    ASSERT_FALSE(store.ok());
+    EXPECT_NE(store.error().message.find(std::to_string(layout.slab_bytes(0))), std::string::npos);
+}
+
+TEST(CopySlab, FindsEveryFlippedByteOfHeaderAndLayers) {
+    const KvLayout layout = small_layout();
+    Arena from = some_memory(layout.slab_bytes(0));
+    Arena to = some_memory(layout.slab_bytes(0));
+    const std::span<std::byte> slab = make_slab(from, layout, 5, 0);
+    const std::span<std::byte> into = to.bytes().first(slab.size());
+    ASSERT_TRUE(copy_slab_verified(slab, into).ok());
+    EXPECT_EQ(std::memcmp(slab.data(), into.data(), slab.size()), 0);
+    const size_t end = kSlabHeaderBytes + layout.payload_bytes(0);
+    for (size_t at = 0; at < end; at += 37) {
+        slab[at] ^= std::byte{0x10};
+        EXPECT_EQ(copy_slab_verified(slab, into).code(), Code::corrupt) << "byte " << at;
+        slab[at] ^= std::byte{0x10};
+    }
+}
+
+TEST(SlotArena, GivesEachSlotOnceAndInPlace) {
+    const KvLayout layout = small_layout();
+    auto arena = SlotArena::create(layout, 4 * layout.slab_bytes(0) + 100, 1);
+    ASSERT_TRUE(arena.ok());
+    EXPECT_EQ((*arena)->slots_per_group(), 4u);
+    std::vector<uint32_t> taken;
+    for (int i = 0; i < 4; ++i) taken.push_back((*arena)->take(0));
+    EXPECT_EQ((*arena)->take(0), kNoArenaSlot);
+    std::sort(taken.begin(), taken.end());
+    EXPECT_EQ(taken, (std::vector<uint32_t>{0, 1, 2, 3}));
+    for (uint32_t slot : taken) {
+        const auto bytes = (*arena)->data(0, slot);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes.data()) % kSlabAlign, 0u);
+        std::memset(bytes.data(), 1, bytes.size());
+    }
+    (*arena)->give(0, 2);
+    EXPECT_EQ((*arena)->take(0), 2u);
+}
+
+}  // namespace
+}  // namespace quire
