@@ -35,8 +35,9 @@ struct DiskOptions {
     uint32_t max_pending_batches = 256;  // gets, and puts, accepted and not finished
     uint64_t max_pending_put_bytes = 1ull << 30;
     int64_t sync_interval_ns =
-        5'000'000'000;                   // fdatasync this often while writing; < 0: only flush
-    int64_t retry_min_ns = 100'000'000;  // back-off after a failed write, doubling
+        5'000'000'000;                    // fdatasync this often while writing; < 0: only flush
+    uint64_t checkpoint_bytes = 1 << 20;  // of journal at least, before the next checkpoint
+    int64_t retry_min_ns = 100'000'000;   // back-off after a failed write, doubling
     int64_t retry_max_ns = 30'000'000'000;
 
     IoEngine* io = nullptr;  // borrowed; outlives the store

@@ -12,7 +12,6 @@
 namespace quire {
 namespace {
 
-constexpr uint64_t kMinJournalBytes = 1 << 20;  // below this a checkpoint is not worth it
 constexpr size_t kMaxJournals = 8;
 constexpr Slot kDumpSlots = 16384;  // 1 MiB of records an I/O
 
@@ -184,13 +183,13 @@ uint64_t IndexLog::worst_bytes(uint64_t slabs) const {
     return bytes() + slabs * kRecordBytes + 4 * kRecordBytes;
 }
 
-bool IndexLog::wants_checkpoint(uint64_t slabs) const {
+bool IndexLog::wants_checkpoint(uint64_t slabs, uint64_t min_journal_bytes) const {
     if (broken_ || old_files_.size() > kMaxJournals) return true;
     uint64_t journals = journal_bytes_;
     for (const auto& [name, bytes] : old_files_) {
         if (parse_index_file_name(IndexFileKind::journal, name)) journals += bytes;
     }
-    return journals > std::max(kMinJournalBytes, slabs * kRecordBytes);
+    return journals > std::max(min_journal_bytes, slabs * kRecordBytes);
 }
 
 bool IndexLog::vanished() const {

@@ -57,7 +57,7 @@ class IndexLog {
     uint64_t bytes() const;
     uint64_t worst_bytes(uint64_t slabs) const;
     // The journal has outgrown what it describes, or there are too many of them.
-    bool wants_checkpoint(uint64_t slabs) const;
+    bool wants_checkpoint(uint64_t slabs, uint64_t min_journal_bytes) const;
     // A journal that could not be repaired lost records: only a checkpoint tells the truth again.
     bool broken() const { return broken_; }
     // The journal was deleted under us: the directory is gone.

@@ -171,7 +171,8 @@ void Writer::maybe_checkpoint() {
         slabs = state_.catalog.map().live_count();
     }
     state_.counters.index_bytes.store(log_.bytes());
-    if (!(records_lost_ || log_.wants_checkpoint(slabs)) || now < next_checkpoint_ns_) return;
+    bool wanted = records_lost_ || log_.wants_checkpoint(slabs, state_.options.checkpoint_bytes);
+    if (!wanted || now < next_checkpoint_ns_) return;
     Status status;
     if (used_bytes() > state_.options.capacity_bytes) {
         status = make_error(Code::full, "no space for a checkpoint within the size limit");
