@@ -214,10 +214,10 @@ std::vector<Job*> EngineCore::step() {
         job.computed += taking[i].second;
         cache_->commit(job.lease, job.computed);
         const auto n_rows = static_cast<uint32_t>(sequences[i].n_logit_rows);
-        const auto rows =
+        const auto logits =
             result->logits.subspan(row * info_.vocab_size, size_t{n_rows} * info_.vocab_size);
         row += n_rows;
-        if (n_rows > 0) take_logits(job, rows, n_rows);
+        if (n_rows > 0) take_logits(job, logits, n_rows);
     }
     return stepped;
 }
