@@ -1,6 +1,7 @@
 #include "server/answer.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "server/openai_logprobs.h"
@@ -46,7 +47,31 @@ Answer::Answer(const EngineApi& engine, const GenerationPlan& plan, Settings set
       settings_(std::move(settings)),
       choices_(plan.prompts.size() * plan.body.n),
       open_choices_(static_cast<uint32_t>(choices_.size())) {
-    for (uint32_t i = 0; i < choices_.size(); ++i) choices_[i].text = echoed(i);
+    for (uint32_t i = 0; i < choices_.size(); ++i) {
+        choices_[i].text = echoed(i);
+        choices_[i].owes_first_logprob = plan.body.echo && plan.body.sampling.logprobs >= 0;
+    }
+}
+
+// Nothing predicts a prompt's first token; clients expect it in the list all the same, with null.
+void Answer::add_first_prompt_token(ChoiceEvent& event) {
+    Choice& choice = choices_[event.choice];
+    if (!choice.owes_first_logprob || event.event.logprobs.empty()) return;
+    choice.owes_first_logprob = false;
+    const TokenId first = plan_.prompts[event.choice / plan_.body.n].tokens.front();
+    TokenLogprob entry{first,
+                       engine_.detokenize(TokenSpan(&first, 1)),
+                       std::numeric_limits<float>::quiet_NaN(),
+                       {}};
+    event.event.logprobs.insert(event.event.logprobs.begin(), std::move(entry));
+}
+
+// An engine generates at least one token; a client that wants none (echo alone) must not see it.
+void Answer::hide_generated(GenerateEvent& event) {
+    if (plan_.body.max_tokens != 0u) return;
+    event.text.clear();
+    event.timing.completion_tokens = 0;
+    if (event.finish != Finish::none && !event.logprobs.empty()) event.logprobs.pop_back();
 }
 
 const std::string& Answer::echoed(uint32_t choice) const {
@@ -55,8 +80,10 @@ const std::string& Answer::echoed(uint32_t choice) const {
 
 std::optional<ApiError> Answer::add(ChoiceEvent& event) {
     Choice& choice = choices_[event.choice];
-    choice.text += event.event.text;
+    hide_generated(event.event);
+    add_first_prompt_token(event);
     if (!plan_.body.stream) {
+        choice.text += event.event.text;
         std::move(event.event.logprobs.begin(), event.event.logprobs.end(),
                   std::back_inserter(choice.logprobs));
     }

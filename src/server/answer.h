@@ -48,8 +48,11 @@ class Answer {
         RequestTiming timing;
         uint64_t text_offset = 0;  // of the next streamed logprob
         bool started = false;      // a chunk was sent
+        bool owes_first_logprob = false;
     };
 
+    void add_first_prompt_token(ChoiceEvent& event);
+    void hide_generated(GenerateEvent& event);
     OrderedJson head(const char* object) const;
     OrderedJson logprobs_json(Choice& choice, const std::vector<TokenLogprob>& tokens) const;
     OrderedJson whole_choice(uint32_t index) const;

@@ -42,12 +42,15 @@ ApiError from_engine(const Error& error) {
         case Code::unsupported:
             return out;
         case Code::busy:
-        case Code::full:
         case Code::rejected:
             out.status = 429;
             out.type = "rate_limit_error";
             out.code = "queue_full";
             out.retry_after_s = 1;
+            return out;
+        case Code::full:  // of memory for this request alone: trying again would not help
+            out.status = 503;
+            out.type = "server_error";
             return out;
         case Code::cancelled:
             return draining_error();

@@ -21,10 +21,11 @@ struct App {
     Workers workers;
     std::atomic<bool> draining{false};
 
-    App(EngineApi& engine_in, ServerOptions options_in)
+    App(EngineApi& engine_in, Metrics& registry, ServerOptions options_in)
         : engine(engine_in),
           options(std::move(options_in)),
           keys(options.keys),
+          metrics(registry),
           workers(options.worker_threads) {}
 };
 

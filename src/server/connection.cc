@@ -120,7 +120,7 @@ Connection::Read Connection::failed(const ErrorCode& error) {
         refusal_ = refuse(413, "body_too_large",
                           "The request body is larger than the limit of " +
                               std::to_string(options_.max_body_bytes) +
-                              " bytes; shorten it or raise --max-body.");
+                              " bytes; shorten it or raise --body-limit.");
         return Read::refused;
     }
     const bool left = error == http::error::end_of_stream ||
@@ -145,6 +145,7 @@ awaitable<bool> Connection::write(std::string_view bytes) {
 void Connection::start_watch(std::function<void()> on_gone) {
     on_gone_ = std::move(on_gone);
     watching_ = true;
+    end_watch_ = false;
     auto self = shared_from_this();
     net::co_spawn(
         socket_.get_executor(), [self] { return self->watch(); },
@@ -154,7 +155,8 @@ void Connection::start_watch(std::function<void()> on_gone) {
 awaitable<void> Connection::watch() {
     // A client may pipeline its next request meanwhile; past the bound we no longer look, and only
     // a failing write tells.
-    while (buffer_.size() < kMaxPipelinedBytes) {
+    co_await net::this_coro::throw_if_cancelled(false);
+    while (buffer_.size() < kMaxPipelinedBytes && !end_watch_) {
         auto [error, count] = co_await socket_.async_read_some(buffer_.prepare(4096), kAwait);
         if (error == net::error::operation_aborted && !timed_out_ && socket_.is_open()) break;
         if (error) {
@@ -170,6 +172,7 @@ awaitable<void> Connection::watch() {
 
 awaitable<void> Connection::stop_watch() {
     on_gone_ = nullptr;
+    end_watch_ = true;
     if (watching_) stop_watching_.emit(net::cancellation_type::terminal);
     while (watching_) {
         watch_ended_.expires_at(net::steady_timer::time_point::max());

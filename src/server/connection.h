@@ -71,6 +71,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     net::steady_timer watch_ended_;
     std::function<void()> on_gone_;
     bool watching_ = false;
+    bool end_watch_ = false;
     bool gone_ = false;
     bool idle_ = false;
     ApiError refusal_;

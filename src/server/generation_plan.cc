@@ -15,7 +15,7 @@ const char* prompt_field(const GenerationBody& body) {
 }
 
 uint32_t wanted_tokens(const GenerationBody& body, size_t prompt_tokens, uint32_t context_tokens) {
-    if (body.max_tokens) return *body.max_tokens;
+    if (body.max_tokens) return std::max(1u, *body.max_tokens);  // none: see Answer
     const uint32_t room = context_tokens - static_cast<uint32_t>(prompt_tokens);
     if (body.chat) return room;
     return std::min(room, std::max(kDefaultCompletionTokens, body.min_tokens));
@@ -23,8 +23,7 @@ uint32_t wanted_tokens(const GenerationBody& body, size_t prompt_tokens, uint32_
 
 std::optional<ApiError> check_context(const GenerationBody& body, size_t prompt_tokens,
                                       uint32_t context_tokens) {
-    // At least one token is to be generated, unless only the prompt's own logprobs are wanted.
-    const uint64_t more = body.max_tokens.value_or(1);
+    const uint64_t more = std::max(1u, body.max_tokens.value_or(1));
     if (prompt_tokens + more <= context_tokens) return std::nullopt;
     return bad_field(prompt_field(body),
                      "The model's context is " + std::to_string(context_tokens) +

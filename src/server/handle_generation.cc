@@ -1,7 +1,5 @@
 // /v1/completions and /v1/chat/completions.
-#include <chrono>
 #include <memory>
-#include <random>
 
 #include "base/clock.h"
 #include "server/answer.h"
@@ -11,13 +9,15 @@
 namespace quire::server {
 namespace {
 
+using label::Outcome;
+
 // A request in flight: what its two ways of answering share.
 struct Run {
     App& app;
     Exchange& exchange;
-    std::shared_ptr<EventQueue> queue;
-    Answer answer;
-    RequestLatency latency;
+    EventQueue& queue;
+    Answer& answer;
+    RequestLatency& latency;
 };
 
 // Takes events in; the first failure among them, if any. `chunks` gets the SSE when streaming.
@@ -32,43 +32,48 @@ std::optional<ApiError> take(Run& run, Submission& submission, std::vector<Choic
     return std::nullopt;
 }
 
-awaitable<void> answer_whole(Run& run, Submission& submission) {
+awaitable<Outcome> answer_whole(Run& run, Submission& submission) {
     std::string unused;
     while (!run.answer.finished()) {
-        auto events = co_await run.queue->next(run.app.options.heartbeat_ns);
-        if (run.queue->client_gone()) co_return;
+        auto events = co_await run.queue.next(run.app.options.heartbeat_ns);
+        if (run.queue.client_gone()) co_return Outcome::cancelled;
         if (auto error = take(run, submission, events, false, unused)) {
             co_await run.exchange.reply(error_reply(*error));
-            co_return;
+            co_return outcome_of_error(error->status);
         }
     }
-    co_await run.exchange.reply(json_reply(run.answer.body()));
+    const bool sent = co_await run.exchange.reply(json_reply(run.answer.body()));
+    co_return sent ? Outcome::completed : Outcome::cancelled;
 }
 
 // The status line waits for the first event, so that what fails before it can still be told by
 // status.
-awaitable<void> answer_stream(Run& run, Submission& submission) {
+awaitable<Outcome> answer_stream(Run& run, Submission& submission) {
     bool begun = false;
     while (!run.answer.finished()) {
-        auto events = co_await run.queue->next(run.app.options.heartbeat_ns);
-        if (run.queue->client_gone()) co_return;
+        auto events = co_await run.queue.next(run.app.options.heartbeat_ns);
+        if (run.queue.client_gone()) co_return Outcome::cancelled;
         std::string chunks = events.empty() ? ": waiting\n\n" : "";
         const auto error = take(run, submission, events, true, chunks);
         if (error && !begun) {
             co_await run.exchange.reply(error_reply(*error));
-            co_return;
+            co_return outcome_of_error(error->status);
         }
         if (!begun) {
             begun = co_await run.exchange.begin_stream("text/event-stream; charset=utf-8");
-            if (!begun) co_return;
+            if (!begun) co_return Outcome::cancelled;
         }
         if (error) chunks += "data: " + error_body(*error) + "\n\ndata: [DONE]\n\n";
         if (!error && run.answer.finished()) chunks += run.answer.last_chunks();
         const bool sent = co_await run.exchange.write(chunks);
-        if (!sent) co_return;
-        if (error) break;
+        if (!sent) co_return Outcome::cancelled;
+        if (error) {
+            co_await run.exchange.end_stream();
+            co_return outcome_of_error(error->status);
+        }
     }
-    co_await run.exchange.end_stream();
+    const bool ended = co_await run.exchange.end_stream();
+    co_return ended ? Outcome::completed : Outcome::cancelled;
 }
 
 Answer::Settings answer_settings(const App& app, const HttpRequest& request, bool chat) {
@@ -81,49 +86,46 @@ Answer::Settings answer_settings(const App& app, const HttpRequest& request, boo
     return settings;
 }
 
-awaitable<void> handle(App& app, Exchange& exchange, bool chat) {
+awaitable<Outcome> refuse(Exchange& exchange, ApiError error) {
+    const bool sent = co_await exchange.reply(error_reply(error));
+    co_return sent ? outcome_of_error(error.status) : Outcome::cancelled;
+}
+
+awaitable<Outcome> handle(App& app, Exchange& exchange, bool chat) {
     const HttpRequest& request = exchange.request();
-    if (app.draining) {
-        co_await exchange.reply(error_reply(draining_error()));
-        co_return;
-    }
+    if (app.draining) co_return co_await refuse(exchange, draining_error());
     auto executor = co_await net::this_coro::executor;
     auto queue = std::make_shared<EventQueue>(executor);
     exchange.watch([queue] { queue->set_client_gone(); });
 
     auto plan =
         co_await app.workers.run([&] { return plan_generation(app.engine, request.body, chat); });
-    if (!plan.ok()) {
-        co_await exchange.reply(error_reply(plan.error()));
-        co_return;
-    }
-    if (queue->client_gone()) co_return;
+    if (!plan.ok()) co_return co_await refuse(exchange, plan.error());
+    if (queue->client_gone()) co_return Outcome::cancelled;
     Submission submission(app.engine, queue);
     auto refused =
         co_await app.workers.run([&] { return submission.submit(plan.value(), request.tenant); });
-    if (refused) {
-        co_await exchange.reply(error_reply(*refused));
-        co_return;
-    }
-    Run run{app, exchange, queue,
-            Answer(app.engine, plan.value(), answer_settings(app, request, chat)),
-            RequestLatency(app.metrics, request.received_ns)};
-    if (plan.value().body.stream) {
-        co_await answer_stream(run, submission);
-    } else {
-        co_await answer_whole(run, submission);
-    }
-    if (run.answer.finished()) run.latency.finished();
+    if (refused) co_return co_await refuse(exchange, *refused);
+    Answer answer(app.engine, plan.value(), answer_settings(app, request, chat));
+    RequestLatency latency(app.metrics, request.tenant, request.received_ns, answer.choice_count());
+    Run run{app, exchange, *queue, answer, latency};
+    if (plan.value().body.stream) co_return co_await answer_stream(run, submission);
+    co_return co_await answer_whole(run, submission);
+}
+
+awaitable<void> handle_counted(App& app, Exchange& exchange, bool chat) {
+    const Outcome outcome = co_await handle(app, exchange, chat);
+    app.metrics.outcome(outcome);
 }
 
 }  // namespace
 
 awaitable<void> handle_completions(App& app, Exchange& exchange) {
-    return handle(app, exchange, false);
+    return handle_counted(app, exchange, false);
 }
 
 awaitable<void> handle_chat(App& app, Exchange& exchange) {
-    return handle(app, exchange, true);
+    return handle_counted(app, exchange, true);
 }
 
 }  // namespace quire::server

@@ -52,8 +52,9 @@ using Answerer = ApiResult<std::string> (*)(const EngineApi&, std::string_view);
 awaitable<void> answer(App& app, Exchange& exchange, Answerer answerer) {
     auto body =
         co_await app.workers.run([&] { return answerer(app.engine, exchange.request().body); });
-    co_await exchange.reply(body.ok() ? json_reply(std::move(body.value()))
-                                      : error_reply(body.error()));
+    // Not inside the co_await: g++ 12 destroys temporaries of a conditional there twice.
+    HttpReply reply = body.ok() ? json_reply(std::move(body.value())) : error_reply(body.error());
+    co_await exchange.reply(std::move(reply));
 }
 
 }  // namespace

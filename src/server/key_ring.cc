@@ -51,23 +51,4 @@ bool KeyRing::is_admin(std::string_view tenant) const {
     return single_tenant_ || tenant == kAdminTenant;
 }
 
-Result<ApiKey> parse_api_key(std::string_view text) {
-    const size_t colon = text.find(':');
-    ApiKey key;
-    if (colon == std::string_view::npos) {
-        key.key = std::string(text);
-    } else {
-        key.tenant = std::string(text.substr(0, colon));
-        key.key = std::string(text.substr(colon + 1));
-    }
-    const bool printable =
-        std::all_of(key.key.begin(), key.key.end(), [](char c) { return c > ' ' && c < 127; });
-    if (key.key.size() < 8 || !printable) {
-        return make_error(Code::invalid,
-                          "an API key must have at least 8 printable characters without spaces; "
-                          "make one with: openssl rand -hex 24");
-    }
-    return key;
-}
-
 }  // namespace quire::server

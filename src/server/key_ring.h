@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "server/server_options.h"
 
 namespace quire::server {
@@ -30,8 +29,5 @@ class KeyRing {
     std::vector<ApiKey> keys_;
     bool single_tenant_ = true;
 };
-
-// "KEY" or "TENANT:KEY".
-Result<ApiKey> parse_api_key(std::string_view text);
 
 }  // namespace quire::server

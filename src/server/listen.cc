@@ -45,7 +45,7 @@ Result<tcp::acceptor> listen_on(net::any_io_executor io, const ServerOptions& op
             Code::invalid,
             "refusing to listen on " + entry.endpoint().address().to_string() +
                 " without an API key: anybody on the network could use this server; give "
-                "--api-key KEY, or listen on 127.0.0.1");
+                "--api-keys KEY, or listen on 127.0.0.1");
     }
     const tcp::endpoint where = found.begin()->endpoint();
     tcp::acceptor acceptor(io);

@@ -1,5 +1,10 @@
 #include "server/routes.h"
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
 #include "server/handlers.h"
 #include "server/json_text.h"
 
@@ -59,6 +64,21 @@ bool needs_key(const App& app, const Route& route) {
            (route.access == Access::metrics && app.options.metrics_need_key);
 }
 
+// Probes come every few seconds and say nothing; what people ask for is worth a line.
+void log_request(const Route* route, const Exchange& exchange) {
+    const bool probe = route != nullptr && route->access != Access::tenant;
+    const log::Level level = probe ? log::Level::debug : log::Level::info;
+    if (!log::enabled(level)) return;
+    const HttpRequest& request = exchange.request();
+    const int64_t took_ns = system_clock().monotonic_ns() - request.received_ns;
+    const std::string status =
+        exchange.status() == 0 ? "client left" : std::to_string(exchange.status());
+    log::write(level, "http_request",
+               fmt::format("{} {} {} in {} id={} tenant={}", shorten(request.method, 16),
+                           shorten(request.path, 128), status, format_duration(took_ns), request.id,
+                           request.tenant));
+}
+
 }  // namespace
 
 std::span<const Route> routes() {
@@ -79,7 +99,6 @@ RouteMatch find_route(std::string_view method, std::string_view path) {
 
 awaitable<void> serve_request(App& app, Exchange& exchange, HttpRequest& request) {
     const RouteMatch match = find_route(request.method, request.path);
-    app.metrics.request_started();
     if (match.route == nullptr) {
         HttpReply reply = error_reply(no_route(request, match.allowed));
         if (!match.allowed.empty()) reply.headers.emplace_back("Allow", match.allowed);
@@ -93,9 +112,8 @@ awaitable<void> serve_request(App& app, Exchange& exchange, HttpRequest& request
             co_await match.route->handler(app, exchange);
         }
     }
-    // An unknown path is the client's to choose; as a label it would be without bound.
-    const std::string_view label = match.route == nullptr ? "unknown" : match.route->path;
-    app.metrics.request_ended(label, exchange.status());
+    app.metrics.response(exchange.status());
+    log_request(match.route, exchange);
 }
 
 }  // namespace quire::server

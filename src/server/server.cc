@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 
+#include "base/log.h"
 #include "server/app.h"
 #include "server/listen.h"
 #include "server/session.h"
@@ -27,11 +28,12 @@ constexpr auto kAcceptRetryTime = std::chrono::milliseconds(100);
 }  // namespace
 
 struct Server::Impl {
-    Impl(EngineApi& engine, ServerOptions options)
-        : app(engine, std::move(options)), acceptor(io), accept_retry(io), all_ended(io) {}
+    Impl(EngineApi& engine, Metrics& metrics, ServerOptions options)
+        : app(engine, metrics, std::move(options)), acceptor(io), accept_retry(io), all_ended(io) {}
 
     awaitable<void> accept();
     awaitable<void> session(tcp::socket socket);
+    void count_connections();
     void stop_accepting();
     void cut_all();
     awaitable<bool> wait_until_empty(std::chrono::nanoseconds limit);
@@ -48,6 +50,7 @@ struct Server::Impl {
     std::unordered_set<Connection*> connections;  // I/O thread
     std::atomic<uint32_t> connection_count{0};
     net::executor_work_guard<net::io_context::executor_type> keep_running{io.get_executor()};
+    std::shared_ptr<void> load_gauges;
     std::thread thread;
 };
 
@@ -71,11 +74,21 @@ awaitable<void> Server::Impl::accept() {
 awaitable<void> Server::Impl::session(tcp::socket socket) {
     auto connection = std::make_shared<Connection>(std::move(socket), app.options);
     connections.insert(connection.get());
-    connection_count = static_cast<uint32_t>(connections.size());
-    co_await run_session(app, connection);
+    count_connections();
+    try {
+        co_await run_session(app, connection);
+    } catch (const std::exception& e) {  // memory, most likely: this connection pays, others go on
+        log::error("session_failed", "a connection was cut: {}", e.what());
+        connection->close();
+    }
     connections.erase(connection.get());
-    connection_count = static_cast<uint32_t>(connections.size());
+    count_connections();
     if (connections.empty()) all_ended.cancel();
+}
+
+void Server::Impl::count_connections() {
+    connection_count = static_cast<uint32_t>(connections.size());
+    app.metrics.connections(connections.size());
 }
 
 void Server::Impl::stop_accepting() {
@@ -107,14 +120,20 @@ void Server::Impl::on_io(Step step) {
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Result<std::unique_ptr<Server>> Server::start(EngineApi& engine, ServerOptions options) {
-    auto impl = std::make_unique<Impl>(engine, std::move(options));
+Result<std::unique_ptr<Server>> Server::start(EngineApi& engine, Metrics& metrics,
+                                              ServerOptions options) {
+    auto impl = std::make_unique<Impl>(engine, metrics, std::move(options));
     auto acceptor = listen_on(impl->io.get_executor(), impl->app.options);
     if (!acceptor.ok()) return acceptor.error();
     impl->acceptor = std::move(acceptor).value();
     ErrorCode ignored;
     impl->where = impl->acceptor.local_endpoint(ignored);
     net::co_spawn(impl->io, impl->accept(), net::detached);
+    impl->load_gauges = metrics.on_collect([&engine](Metrics& registry) {
+        const EngineLoad load = engine.load();
+        registry.gauge(Metric::requests_running).set(load.running);
+        registry.gauge(Metric::requests_waiting).set(load.waiting);
+    });
     impl->thread = std::thread([raw = impl.get()] { raw->io.run(); });
     return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

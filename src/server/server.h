@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "base/metrics.h"
 #include "base/result.h"
 #include "engine/api.h"
 #include "server/server_options.h"
@@ -16,10 +17,11 @@ namespace quire::server {
 
 class Server {
  public:
-    // Listens and serves from here on. `engine` outlives the server.
+    // Listens and serves from here on. `engine` and `metrics` outlive it.
     // invalid: a host that is not loopback without keys, or not an address of this machine; io: the
     // port is in use or may not be had.
-    static Result<std::unique_ptr<Server>> start(EngineApi& engine, ServerOptions options);
+    static Result<std::unique_ptr<Server>> start(EngineApi& engine, Metrics& metrics,
+                                                 ServerOptions options);
     // Cuts whatever is still open.
     ~Server();
 

@@ -1,37 +1,51 @@
-// The metrics that only the server can count: requests by route and status, and latencies as
-// clients see them.
+// The metrics that only the server can count: responses, outcomes, latencies as clients see them.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/metrics.h"
+#include "engine/api.h"
 #include "server/event_queue.h"
 
 namespace quire::server {
 
+// Any thread. Refers to the registry, which outlives it.
 class ServerMetrics {
  public:
-    void request_started() {}
-    void request_ended(std::string_view, int) {}
-    void first_token(double) {}
-    void between_tokens(double) {}
-    void end_to_end(double) {}
-    void connection_refused() {}
-    std::string prometheus_text() const { return {}; }
+    explicit ServerMetrics(Metrics& registry) : registry_(registry) {}
+
+    // `status` 0: the client left before there was one; counted as 499.
+    void response(int status);
+    void connections(size_t open);
+    void connection_refused();
+    void outcome(label::Outcome outcome);
+    // A choice that ran to its end.
+    void choice_finished(std::string_view tenant, const RequestTiming& timing);
+
+    Metrics& registry() { return registry_; }
+
+ private:
+    Metrics& registry_;
 };
 
-// Turns one request's events into latencies.
+// How a request ended that was answered with this error.
+label::Outcome outcome_of_error(int status);
+
+// Turns one request's events into latencies. One coroutine owns it.
 class RequestLatency {
  public:
-    RequestLatency(ServerMetrics& metrics, int64_t received_ns)
-        : metrics_(metrics), received_ns_(received_ns) {}
-    void event(const ChoiceEvent&) {}
-    void finished() {}
+    RequestLatency(ServerMetrics& metrics, std::string tenant, int64_t received_ns, size_t choices);
+
+    void event(const ChoiceEvent& event);
 
  private:
     ServerMetrics& metrics_;
+    std::string tenant_;
     int64_t received_ns_;
+    std::vector<int64_t> last_token_ns_;  // by choice; 0: none yet
 };
 
 }  // namespace quire::server

@@ -9,9 +9,8 @@ namespace {
 awaitable<void> refuse(App& app, Connection& connection) {
     const HttpRequest nobody{.id = usable_request_id({})};
     Exchange exchange(connection, nobody, false);
-    app.metrics.request_started();
     const bool sent = co_await exchange.reply(error_reply(connection.refusal()));
-    app.metrics.request_ended("refused", exchange.status());
+    app.metrics.response(exchange.status());
     // What it still sends would reset the connection under the reply if nobody read it.
     if (sent) co_await connection.linger();
 }

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 namespace quire::server {
 namespace {
 
@@ -20,7 +22,8 @@ ServerOptions on_any_port(ServerOptions options) {
 }  // namespace
 
 TestServer::TestServer(ServerOptions options) {
-    auto started = Server::start(engine, on_any_port(std::move(options)));
+    log::configure({.level = log::Level::error});
+    auto started = Server::start(engine, metrics, on_any_port(std::move(options)));
     if (!started.ok()) ADD_FAILURE() << started.error().message;
     server = std::move(started).value();
 }

@@ -25,6 +25,7 @@ class TestServer {
     std::vector<Json> stream(std::string_view path, std::string_view body) const;
 
     FakeEngine engine;
+    Metrics metrics;
     std::unique_ptr<Server> server;
 };
 

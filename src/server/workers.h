@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/dispatch.hpp>
@@ -27,24 +29,41 @@ class Workers {
     // Cannot be cancelled: `work` must end by itself, and what it refers to lives in the caller's
     // frame. The queue is bounded by the number of connections, each of which waits here at most
     // once.
+    // What `work` throws (only memory can run out) is thrown here.
     template <typename Work>
     awaitable<std::invoke_result_t<Work&>> run(Work work) {
         using Value = std::invoke_result_t<Work&>;
-        auto start = [this, work = std::move(work)](auto handler) mutable {
+        auto start = [this, &work](auto handler) {
             auto caller = net::get_associated_executor(handler);
-            net::post(pool_, [work = std::move(work), handler = std::move(handler),
+            net::post(pool_, [&work, handler = std::move(handler),
                               guard = net::make_work_guard(caller)]() mutable {
                 auto executor = guard.get_executor();
-                net::post(executor, [value = work(), handler = std::move(handler)]() mutable {
-                    std::move(handler)(std::move(value));
+                net::post(executor, [outcome = outcome_of<Value>(work),
+                                     handler = std::move(handler)]() mutable {
+                    std::move(handler)(std::move(outcome));
                 });
             });
         };
-        return net::async_initiate<const net::use_awaitable_t<>, void(Value)>(std::move(start),
-                                                                              net::use_awaitable);
+        auto outcome =
+            co_await net::async_initiate<const net::use_awaitable_t<>, void(Outcome<Value>)>(
+                start, net::use_awaitable);
+        if (outcome.index() == 1) std::rethrow_exception(std::get<1>(outcome));
+        co_return std::get<0>(std::move(outcome));
     }
 
  private:
+    template <typename Value>
+    using Outcome = std::variant<Value, std::exception_ptr>;
+
+    template <typename Value, typename Work>
+    static Outcome<Value> outcome_of(Work& work) {
+        try {
+            return Outcome<Value>(std::in_place_index<0>, work());
+        } catch (...) {
+            return Outcome<Value>(std::in_place_index<1>, std::current_exception());
+        }
+    }
+
     net::thread_pool pool_;
 };
 
