@@ -44,7 +44,8 @@ int64_t visible_pairs(const AttentionCase& c, int32_t n_rows) {
     return pairs * c.n_heads;
 }
 
-// One sequence's pages of all layers in shuffled slabs, and the batch of its last n_rows rows a layer.
+// One sequence's pages of all layers in shuffled slabs, and the batch of its last n_rows rows a
+// layer.
 class Stage {
  public:
     static Result<std::unique_ptr<Stage>> create(const AttentionOps& ops, const AttentionCase& c,
@@ -60,7 +61,8 @@ class Stage {
         return stage;
     }
 
-    // One step through all layers by the whole team. `cached`: every layer and block in a few pages.
+    // One step through all layers by the whole team. `cached`: every layer and block in a few
+    // pages.
     double step_s(bool cached) {
         for (auto& cursor : cursors_) cursor.store(0);
         const int64_t begin = system_clock().monotonic_ns();
@@ -83,11 +85,13 @@ class Stage {
     double read_s(const Probes& p) {
         const int64_t begin = system_clock().monotonic_ns();
         std::atomic<uint64_t> sink = 0;
-        const int32_t first = case_.window > 0 ? (case_.n_keys - case_.window) / case_.block_tokens : 0;
+        const int32_t first =
+            case_.window > 0 ? (case_.n_keys - case_.window) / case_.block_tokens : 0;
         const int32_t n = static_cast<int32_t>(slabs_.size()) - first;
         team_.run([&](int t) {
             uint64_t sum = 0;
-            const int32_t from = first + n * t / team_.size(), to = first + n * (t + 1) / team_.size();
+            const int32_t from = first + n * t / team_.size(),
+                          to = first + n * (t + 1) / team_.size();
             for (int32_t page = 0; page < case_.layers * case_.n_kv_heads; ++page)
                 for (int32_t b = from; b < to; ++b)
                     sum += p.read(slabs_[b] + page * shape_.page_bytes, shape_.page_bytes);
@@ -104,7 +108,11 @@ class Stage {
 
  private:
     Stage(const AttentionOps& ops, const AttentionCase& c, int32_t n_rows, int n_threads)
-        : ops_(ops), case_(c), shape_(shape_of(c)), n_rows_(n_rows), team_(n_threads),
+        : ops_(ops),
+          case_(c),
+          shape_(shape_of(c)),
+          n_rows_(n_rows),
+          team_(n_threads),
           cursors_(c.layers) {}
 
     static double seconds_since(int64_t begin_ns) {
@@ -119,7 +127,8 @@ class Stage {
         std::mt19937_64 rng(1);
         std::vector<uint16_t> noise(size_t{1} << 16);  // of size 1/4 to 1/2, either sign
         for (uint16_t& x : noise)
-            x = case_.element == Element::f16 ? 0x3400 | (rng() & 0x83ff) : 0x3e80 | (rng() & 0x807f);
+            x = case_.element == Element::f16 ? 0x3400 | (rng() & 0x83ff)
+                                              : 0x3e80 | (rng() & 0x807f);
         auto* words = reinterpret_cast<uint16_t*>(arena_.data());
         for (size_t i = 0; i < arena_.size() / 2; ++i) words[i] = noise[i % (noise.size() - 1)];
         std::vector<size_t> order(blocks);
@@ -132,8 +141,12 @@ class Stage {
         q_.resize(n_rows_ * width);
         for (float& x : q_) x = normal(rng);
         out_.resize(q_.size());
-        sequence_ = {.slabs = slabs_.data(), .first_pos = case_.n_keys - n_rows_, .n_rows = n_rows_,
-                     .q = q_.data(), .out = out_.data(), .q_row_stride = width,
+        sequence_ = {.slabs = slabs_.data(),
+                     .first_pos = case_.n_keys - n_rows_,
+                     .n_rows = n_rows_,
+                     .q = q_.data(),
+                     .out = out_.data(),
+                     .q_row_stride = width,
                      .out_row_stride = width};
     }
 
@@ -185,7 +198,9 @@ PeakRun run_peak(Team& team, const Probes& p) {
 
 }  // namespace
 
-const Probes& probes(Isa isa) { return isa == Isa::avx512 ? kAvx512Probes : kAvx2Probes; }
+const Probes& probes(Isa isa) {
+    return isa == Isa::avx512 ? kAvx512Probes : kAvx2Probes;
+}
 
 Result<DecodeResult> measure_decode(const AttentionOps& ops, const AttentionCase& c, int n_threads,
                                     int repeats) {
@@ -208,8 +223,8 @@ Result<DecodeResult> measure_decode(const AttentionOps& ops, const AttentionCase
                         .flop = 4.0 * c.head_dim * visible_pairs(c, 1) * c.layers};
 }
 
-Result<PrefillResult> measure_prefill(const AttentionOps& ops, const AttentionCase& c, int32_t n_rows,
-                                      int n_threads, int repeats) {
+Result<PrefillResult> measure_prefill(const AttentionOps& ops, const AttentionCase& c,
+                                      int32_t n_rows, int n_threads, int repeats) {
     if (Status s = check_case(ops, c); !s.ok()) return s.error();
     auto stage = Stage::create(ops, c, n_rows, n_threads);
     if (!stage.ok()) return stage.error();

@@ -23,8 +23,12 @@ struct AttentionCase {
 };
 
 // SmolLM2-135M, and the windowed and the full layers of Gemma 3 270M, at 4,096 keys.
-inline constexpr AttentionCase kSmolLm2 = {
-    .name = "SmolLM2-135M", .layers = 30, .n_heads = 9, .n_kv_heads = 3, .head_dim = 64, .n_keys = 4096};
+inline constexpr AttentionCase kSmolLm2 = {.name = "SmolLM2-135M",
+                                           .layers = 30,
+                                           .n_heads = 9,
+                                           .n_kv_heads = 3,
+                                           .head_dim = 64,
+                                           .n_keys = 4096};
 inline constexpr AttentionCase kGemma3Window = {.name = "Gemma-3-270M window",
                                                 .layers = 15,
                                                 .n_heads = 4,
@@ -32,22 +36,25 @@ inline constexpr AttentionCase kGemma3Window = {.name = "Gemma-3-270M window",
                                                 .head_dim = 256,
                                                 .window = 512,
                                                 .n_keys = 4096};
-inline constexpr AttentionCase kGemma3Full = {
-    .name = "Gemma-3-270M full", .layers = 3, .n_heads = 4, .n_kv_heads = 1, .head_dim = 256,
-    .n_keys = 4096};
+inline constexpr AttentionCase kGemma3Full = {.name = "Gemma-3-270M full",
+                                              .layers = 3,
+                                              .n_heads = 4,
+                                              .n_kv_heads = 1,
+                                              .head_dim = 256,
+                                              .n_keys = 4096};
 
 struct DecodeResult {
-    double kernel_s = 0;     // one token through all layers, pages in random order
-    double read_s = 0;       // a plain read of the same pages by the same threads
-    double in_cache_s = 0;   // the same arithmetic on pages that sit in L2
-    double bytes = 0;        // of K and V read
-    double flop = 0;         // 4 * head_dim per (query head, key)
+    double kernel_s = 0;    // one token through all layers, pages in random order
+    double read_s = 0;      // a plain read of the same pages by the same threads
+    double in_cache_s = 0;  // the same arithmetic on pages that sit in L2
+    double bytes = 0;       // of K and V read
+    double flop = 0;        // 4 * head_dim per (query head, key)
     double ratio() const { return kernel_s / (read_s > in_cache_s ? read_s : in_cache_s); }
 };
 
 struct PrefillResult {
-    double kernel_s = 0;  // the last n_rows positions through all layers
-    double flop = 0;      // 4 * head_dim per visible (query head, key)
+    double kernel_s = 0;     // the last n_rows positions through all layers
+    double flop = 0;         // 4 * head_dim per visible (query head, key)
     double peak_flop_s = 0;  // of plain fused multiply-adds by the same threads
     double share_of_peak() const { return flop / kernel_s / peak_flop_s; }
 };
@@ -55,7 +62,7 @@ struct PrefillResult {
 // full when memory is short; unsupported when `ops` cannot run the case here.
 Result<DecodeResult> measure_decode(const AttentionOps& ops, const AttentionCase& c, int n_threads,
                                     int repeats);
-Result<PrefillResult> measure_prefill(const AttentionOps& ops, const AttentionCase& c, int32_t n_rows,
-                                      int n_threads, int repeats);
+Result<PrefillResult> measure_prefill(const AttentionOps& ops, const AttentionCase& c,
+                                      int32_t n_rows, int n_threads, int repeats);
 
 }  // namespace quire::kernels::bench

@@ -1,4 +1,5 @@
-// quire_attention_bench [repeats] [threads] [isa]: attention of the two test models against the machine's ceilings.
+// quire_attention_bench [repeats] [threads] [isa]: attention of the two test models against the
+// machine's ceilings.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -13,10 +14,11 @@ void print_decode(const AttentionOps& ops, const AttentionCase& c, int threads, 
     if (!result.ok()) return;
     const DecodeResult& r = result.value();
     // tidy: allow(printf): this program's output
-    std::printf("%-7s %d thr decode  %-20s %7.3f ms  read %7.3f ms  in L2 %7.3f ms  ratio %.2f"
-                "  %5.1f GB/s %6.1f GFLOP/s\n",
-                ops.name, threads, c.name, r.kernel_s * 1e3, r.read_s * 1e3, r.in_cache_s * 1e3,
-                r.ratio(), r.bytes / r.kernel_s * 1e-9, r.flop / r.kernel_s * 1e-9);
+    std::printf(
+        "%-7s %d thr decode  %-20s %7.3f ms  read %7.3f ms  in L2 %7.3f ms  ratio %.2f"
+        "  %5.1f GB/s %6.1f GFLOP/s\n",
+        ops.name, threads, c.name, r.kernel_s * 1e3, r.read_s * 1e3, r.in_cache_s * 1e3, r.ratio(),
+        r.bytes / r.kernel_s * 1e-9, r.flop / r.kernel_s * 1e-9);
 }
 
 void print_prefill(const AttentionOps& ops, const AttentionCase& c, int32_t rows, int threads,
@@ -39,7 +41,8 @@ int main(int argc, char** argv) {
     const int threads = argc > 2 ? std::atoi(argv[2]) : 2;
     const std::string_view only = argc > 3 ? argv[3] : "";
     for (const AttentionOps& ops : attention_table()) {
-        if (ops.isa == Isa::ref || !ops.cpu_has_it() || (!only.empty() && only != ops.name)) continue;
+        if (ops.isa == Isa::ref || !ops.cpu_has_it() || (!only.empty() && only != ops.name))
+            continue;
         for (const auto& c : {bench::kSmolLm2, bench::kGemma3Window, bench::kGemma3Full})
             bench::print_decode(ops, c, threads, repeats);
         for (bench::AttentionCase c : {bench::kSmolLm2, bench::kGemma3Window, bench::kGemma3Full}) {

@@ -9,10 +9,11 @@
 namespace quire::kernels::bench {
 
 struct Probes {
-    // Reads n bytes (a multiple of 512, 64-byte aligned) with the ISA's full width; the result depends
-    // on all of them.
+    // Reads n bytes (a multiple of 512, 64-byte aligned) with the ISA's full width; the result
+    // depends on all of them.
     uint64_t (*read)(const std::byte* p, size_t n);
-    // Runs `rounds` rounds of independent fused multiply-adds; returns the floating-point operations.
+    // Runs `rounds` rounds of independent fused multiply-adds; returns the floating-point
+    // operations.
     double (*multiply_add)(int64_t rounds);
 };
 

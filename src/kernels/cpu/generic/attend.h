@@ -75,8 +75,8 @@ class ItemRunner {
                int64_t{item_.kv_head * group_ + row % group_} * shape_.head_dim;
     }
 
-    // Scaled queries, each block of rows transposed so that a dimension's factors lie side by side. A
-    // NaN becomes the plain one: exp2_nonpositive must not carry payload bits into the exponent.
+    // Scaled queries, each block of rows transposed so that a dimension's factors lie side by side.
+    // A NaN becomes the plain one: exp2_nonpositive must not carry payload bits into the exponent.
     void pack_queries() {
         const AttnSequence& s = *item_.sequence;
         const float scale = cap_ > 0.0f ? shape_.scale / shape_.softcap : shape_.scale * kLog2e;
@@ -157,11 +157,16 @@ class ItemRunner {
                 V::store(scratch_.k_tile + d * kKeyTileTokens + i,
                          pages.k(i / kGroupKeys, d, i % kGroupKeys));
         f32 poison = V::zero();
-        for (int key = begin; key < end; ++key) {
-            for (int d = 0; d < shape_.head_dim; d += V::kLanes) {
-                const f32 v = pages.v(key / kGroupKeys, key % kGroupKeys, d);
-                poison = V::fma(v, V::zero(), poison);
-                V::store(scratch_.v_tile + int64_t{key} * shape_.head_dim + d, v);
+        for (int g = begin / kGroupKeys; g * kGroupKeys < end; ++g) {
+            const int base = g * kGroupKeys;
+            const int last = end - base < kGroupKeys ? end - base : kGroupKeys;
+            for (int key = begin > base ? begin - base : 0; key < last; ++key) {
+                float* to = scratch_.v_tile + int64_t{base + key} * shape_.head_dim;
+                for (int d = 0; d < shape_.head_dim; d += V::kLanes) {
+                    const f32 v = pages.v(g, key, d);
+                    poison = V::fma(v, V::zero(), poison);
+                    V::store(to + d, v);
+                }
             }
         }
         const FloatTile<V> copy{scratch_.k_tile, scratch_.v_tile, shape_.head_dim};
@@ -187,7 +192,8 @@ class ItemRunner {
         }
     }
 
-    // A share of the next tile's lines with each block of rows, so that its conversion finds them in L2.
+    // A share of the next tile's lines with each block of rows, so that its conversion finds them
+    // in L2.
     void fetch_next_tile(const PageTile<V, Reader>& pages, int first) const {
         const int last = first + kRowBlock < rows_ ? first + kRowBlock : rows_;
         const int d_begin = shape_.head_dim * first / rows_ & ~1;
@@ -231,9 +237,9 @@ class ItemRunner {
         score_rows<V, R>(scratch_.q + b.first * d, source, shape_.head_dim, scratch_.p);
         f32 correction[R];
         for (int r = 0; r < R; ++r)
-            correction[r] =
-                softmax_row<V>(scratch_.p + r * kKeyTileTokens, ranges[r], cap_,
-                               scratch_.max + b.first + r, scratch_.sum + (b.first + r) * kLaneSums);
+            correction[r] = softmax_row<V>(scratch_.p + r * kKeyTileTokens, ranges[r], cap_,
+                                           scratch_.max + b.first + r,
+                                           scratch_.sum + (b.first + r) * kLaneSums);
         float* out = scratch_.out + b.first * d;
         if (b.one_by_one) {
             for (int r = 0; r < R; ++r) {

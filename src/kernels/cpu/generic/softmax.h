@@ -81,8 +81,8 @@ typename V::f32 softmax_row(float* s, TileRange keys, float cap, float* max, flo
     return correction;
 }
 
-// Adds one partition's weighted sums to the totals, kLanes rows at a time; the arrays of maxima and sums
-// are padded to 16 rows.
+// Adds one partition's weighted sums to the totals, kLanes rows at a time; the arrays of maxima and
+// sums are padded to 16 rows.
 template <class V>
 void merge_rows(const float* part_max, const float* part_sum, const float* part_out, float* max,
                 float* sum, float* out, int rows, int head_dim) {

@@ -64,8 +64,9 @@ struct PageTile {
     f32 k(int group, int d, int first_key) const { return reader.k(groups[group], d, first_key); }
     f32 v(int group, int key, int d) const { return reader.v(groups[group], key, d); }
 
-    // While keys of dimensions d and d + 1 are read: the same of the next tile. In blocks of 16 tokens
-    // both lie on one line; in longer blocks the second lies beside the first, and the CPU fetches pairs.
+    // While keys of dimensions d and d + 1 are read: the same of the next tile. In blocks of 16
+    // tokens both lie on one line; in longer blocks the second lies beside the first, and the CPU
+    // fetches pairs.
     template <int kGroups>
     void prefetch_k(int first_group, int d) const {
         for (int g = first_group; g < first_group + kGroups; ++g)
