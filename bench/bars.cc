@@ -1,16 +1,14 @@
 #include "bench/bars.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "base/table.h"
+
 namespace quire::bench {
 namespace {
-
-constexpr size_t kColumns = 6;
-using Cells = std::array<std::string, kColumns>;
 
 bool meets(double value, Comparison comparison, double bar) {
     if (!std::isfinite(value)) return false;
@@ -25,13 +23,6 @@ BarRow named(std::string what, std::string unit, double measured) {
     return row;
 }
 
-// Columns on screen: UTF-8 continuation bytes take none.
-size_t width_of(std::string_view text) {
-    return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-        return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-    }));
-}
-
 std::string bar_text(const BarRow& row) {
     if (!row.bar) return "";
     const std::string value =
@@ -39,7 +30,7 @@ std::string bar_text(const BarRow& row) {
     return (row.comparison == Comparison::at_least ? ">= " : "<= ") + value;
 }
 
-Cells cells_of(const BarRow& row) {
+std::vector<std::string> cells_of(const BarRow& row) {
     return {row.what,
             format_quantity(row.measured, row.unit),
             row.reference ? format_quantity(*row.reference, row.unit) : "",
@@ -48,17 +39,6 @@ Cells cells_of(const BarRow& row) {
             !row.ok   ? "NO"
             : row.bar ? "yes"
                       : ""};
-}
-
-// The first column is text and starts left; numbers end right.
-std::string line_of(const Cells& cells, const std::array<size_t, kColumns>& widths) {
-    std::string line;
-    for (size_t i = 0; i < kColumns; ++i) {
-        const std::string pad(widths[i] - width_of(cells[i]), ' ');
-        line += i == 0 ? cells[i] + pad : "  " + pad + cells[i];
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    return line + "\n";
 }
 
 }  // namespace
@@ -110,17 +90,14 @@ bool all_ok(std::span<const BarRow> rows) {
 }
 
 std::string bar_table(std::span<const BarRow> rows) {
-    std::vector<Cells> lines = {{"what", "measured", "reference", "ratio", "bar", "ok"}};
-    for (const BarRow& row : rows) lines.push_back(cells_of(row));
-    std::array<size_t, kColumns> widths{};
-    for (const Cells& cells : lines)
-        for (size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], width_of(cells[i]));
-
-    std::string text = line_of(lines[0], widths);
-    size_t total = 2 * (kColumns - 1);
-    for (size_t width : widths) total += width;
-    text += std::string(total, '-') + "\n";
-    for (size_t i = 1; i < lines.size(); ++i) text += line_of(lines[i], widths);
+    TextTable table({{"what"},
+                     {"measured", Align::right},
+                     {"reference", Align::right},
+                     {"ratio", Align::right},
+                     {"bar", Align::right},
+                     {"ok"}});
+    for (const BarRow& row : rows) table.row(cells_of(row));
+    std::string text = table.text();
     for (const BarRow& row : rows)
         if (!row.note.empty()) text += "  " + row.what + ": " + row.note + "\n";
 

@@ -45,12 +45,12 @@ TEST(Bars, TableShowsEveryCellAndCounts) {
         failed_row("broken", "the disk is full"),
     };
     EXPECT_EQ(bar_table(rows),
-              "what            measured  reference  ratio         bar   ok\n"
-              "-----------------------------------------------------------\n"
-              "G2 load           9 GB/s    10 GB/s    0.9      >= 0.8  yes\n"
-              "left over        400 MiB                    <= 300 MiB   NO\n"
-              "told only  123,456 tok/s\n"
-              "broken                 -                                 NO\n"
+              "what      |      measured | reference | ratio |        bar | ok\n"
+              "----------|---------------|-----------|-------|------------|----\n"
+              "G2 load   |        9 GB/s |   10 GB/s |   0.9 |     >= 0.8 | yes\n"
+              "left over |       400 MiB |           |       | <= 300 MiB | NO\n"
+              "told only | 123,456 tok/s |           |       |            |\n"
+              "broken    |             - |           |       |            | NO\n"
               "  broken: the disk is full\n"
               "1 of 3 bars met\n");
 }

@@ -1,12 +1,9 @@
 #include "bench/ceilings.h"
 
-#include <cerrno>
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <span>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -14,9 +11,6 @@ namespace quire::bench {
 namespace {
 
 constexpr size_t kSweepBytes = size_t{512} << 20;  // twice a large last-level cache
-constexpr size_t kReadBytes = size_t{2} << 20;     // as the disk tier groups its reads
-constexpr uint32_t kReadDepth = 16;
-constexpr size_t kDirectAlign = 4096;
 
 double seconds_since(int64_t start_ns) {
     return static_cast<double>(system_clock().monotonic_ns() - start_ns) * 1e-9;
@@ -66,58 +60,6 @@ double CopyCeiling::seconds() {
     }
     pool_.drain();
     return seconds_since(start_ns);
-}
-
-Result<std::unique_ptr<ReadCeiling>> ReadCeiling::create(const std::string& dir, size_t bytes) {
-    bytes = (bytes + kDirectAlign - 1) / kDirectAlign * kDirectAlign;
-    auto buffer = touched_arena(bytes);
-    if (!buffer.ok()) return buffer.error();
-    auto io = make_io_engine({.queue_depth = kReadDepth});
-    if (!io.ok()) return io.error();
-    const std::string path = dir + "/ceiling.bin";
-    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        const int code = errno;
-        return make_error(code == EINVAL ? Code::unsupported : Code::io,
-                          "cannot open " + path + " with O_DIRECT: " + std::strerror(code) +
-                              "; give another folder with --dir",
-                          code);
-    }
-    std::unique_ptr<ReadCeiling> made(
-        new ReadCeiling(path, fd, std::move(buffer).value(), std::move(io).value()));
-    fill_random(made->buffer_.bytes());
-    for (const auto& written : run_io(*made->io_, made->requests(IoOp::write)))
-        if (!written.ok()) return written.error();
-    if (::fsync(fd) != 0) return make_error(Code::io, "cannot sync " + path, errno);
-    return made;
-}
-
-ReadCeiling::~ReadCeiling() {
-    io_.reset();
-    ::close(fd_);
-    ::unlink(path_.c_str());
-}
-
-std::vector<IoRequest> ReadCeiling::requests(IoOp op) const {
-    std::vector<IoRequest> list;
-    for (size_t at = 0; at < buffer_.size(); at += kReadBytes) {
-        const auto part = buffer_.bytes().subspan(at, std::min(kReadBytes, buffer_.size() - at));
-        list.push_back(op == IoOp::read ? io_read(fd_, at, part) : io_write(fd_, at, part));
-    }
-    return list;
-}
-
-Result<double> ReadCeiling::seconds() {
-    const std::vector<IoRequest> list = requests(IoOp::read);
-    const int64_t start_ns = system_clock().monotonic_ns();
-    const auto results = run_io(*io_, list);
-    const double seconds = seconds_since(start_ns);
-    for (size_t i = 0; i < list.size(); ++i) {
-        if (!results[i].ok()) return results[i].error();
-        if (*results[i] != io_bytes(list[i]))
-            return make_error(Code::io, path_ + " ended short while it was read");
-    }
-    return seconds;
 }
 
 }  // namespace quire::bench

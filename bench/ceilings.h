@@ -1,13 +1,12 @@
-// What this machine can do with the same bytes: one plain copy, one direct sequential read.
+// What this machine can do with the same bytes in memory: one plain copy. For the disk there is
+// tier/disk/disk_reference.h.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "base/arena.h"
 #include "base/executor.h"
-#include "base/io.h"
 #include "base/result.h"
 
 namespace quire::bench {
@@ -42,27 +41,6 @@ class CopyCeiling {
     Arena to_;
     uint32_t threads_;
     ThreadPool pool_;  // last: its threads use the buffers
-};
-
-// A file of `bytes` in a folder, read front to back with O_DIRECT, the next requests already in
-// flight, into one touched buffer.
-class ReadCeiling {
- public:
-    // io, full: the file cannot be written; unsupported: the file system knows no O_DIRECT.
-    static Result<std::unique_ptr<ReadCeiling>> create(const std::string& dir, size_t bytes);
-    ~ReadCeiling();
-    // io when a read fails or ends short.
-    Result<double> seconds();
-
- private:
-    ReadCeiling(std::string path, int fd, Arena buffer, std::unique_ptr<IoEngine> io)
-        : path_(std::move(path)), fd_(fd), buffer_(std::move(buffer)), io_(std::move(io)) {}
-    std::vector<IoRequest> requests(IoOp op) const;
-
-    std::string path_;
-    int fd_;
-    Arena buffer_;
-    std::unique_ptr<IoEngine> io_;
 };
 
 }  // namespace quire::bench

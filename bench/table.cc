@@ -8,10 +8,14 @@ namespace {
 constexpr BenchCase kTable[] = {
     {"ttft", "time to first token: cold, and hits in G1, G2, and G3 after a restart", true,
      run_ttft},
+    {"engine", "prefill and decode over llama.cpp on the same files and threads", true, run_engine},
     {"overhead", "cold time to first token: every tier on over cache off", true, run_overhead},
+    {"tier", "the disk tier's reads and writes over fio's", false, run_tier},
     {"index", "prefix index over a chain walk in a flat hash map", false, run_index},
+#ifdef QUIRE_ATTENTION_BENCH
     {"attention", "decode attention alone over what memory and arithmetic allow", false,
      run_attention},
+#endif
     {"memory", "resident memory under a long mixed load", true, run_memory},
     {"policy", "eviction policies beside each other on a trace", false, run_policy},
 };

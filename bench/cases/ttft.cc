@@ -3,6 +3,9 @@
 //
 // Each round is a cold run under a salt of its own, then the three hits on what it left, then both
 // ceilings, so that every ratio is between neighbours in time.
+#include <memory>
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "bench/cases/cases.h"
@@ -12,6 +15,7 @@
 #include "bench/generate.h"
 #include "bench/stats.h"
 #include "bench/text.h"
+#include "tier/disk/disk_reference.h"
 
 namespace quire::bench {
 namespace {
@@ -131,13 +135,17 @@ class TtftRun {
 
     Status read() {
         if (!read_) {
-            auto made = ReadCeiling::create(dir_, samples_.disk_bytes);
+            auto io = make_io_engine({});
+            if (!io.ok()) return io.error();
+            io_ = std::move(io).value();
+            // As the disk tier reads: neighbours grouped to 2 MiB, 16 in flight.
+            auto made = DirectReadReference::create({dir_, samples_.disk_bytes, 2 << 20, 16}, *io_);
             if (!made.ok()) return made.error();
-            read_ = std::move(made).value();
+            read_.emplace(std::move(made).value());
         }
-        auto seconds = read_->seconds();
-        if (!seconds.ok()) return seconds.error();
-        samples_.read_s.push_back(*seconds);
+        auto rate = read_->read_once();
+        if (!rate.ok()) return rate.error();
+        samples_.read_s.push_back(static_cast<double>(samples_.disk_bytes) / *rate);
         return {};
     }
 
@@ -177,7 +185,8 @@ class TtftRun {
     std::vector<TokenId> prompt_;
     std::vector<TokenId> cold_tokens_;
     std::unique_ptr<CopyCeiling> copy_;
-    std::unique_ptr<ReadCeiling> read_;
+    std::unique_ptr<IoEngine> io_;
+    std::optional<DirectReadReference> read_;
     Samples samples_;
 };
 
