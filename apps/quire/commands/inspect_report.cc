@@ -1,0 +1,93 @@
+#include "apps/quire/commands/inspect_report.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "format/slab.h"
+
+namespace quire::commands {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kModelsMax = 20;  // of each list, in text
+
+std::string codec_name(uint32_t codec) {
+    return codec == kCodecRaw16 ? "raw16" : "codec " + std::to_string(codec);
+}
+
+std::string blocks(uint64_t count) {
+    return fmt::format("{} block{}", count, count == 1 ? "" : "s");
+}
+
+template <typename Map, typename Name>
+std::string list_text(std::string_view title, const Map& counts, Name name) {
+    std::string text;
+    size_t shown = 0;
+    for (const auto& [key, count] : counts) {
+        if (++shown > kModelsMax) {
+            text += fmt::format("  {:<12}and {} more\n", "", counts.size() - kModelsMax);
+            break;
+        }
+        text += fmt::format("  {:<12}{}: {}\n", shown == 1 ? title : "", name(key), blocks(count));
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string inspect_text(const InspectResult& result) {
+    const DiskReport& r = result.report;
+    std::string text = fmt::format("{}\n", result.dir);
+    text += fmt::format("  {:<12}version {}\n", "format", r.format_version);
+    text += fmt::format("  {:<12}{}, {} in all files\n", "segments", r.segments,
+                        format_bytes(r.file_bytes));
+    text += fmt::format("  {:<12}{}, {}, from {} index records\n", "blocks", r.blocks,
+                        format_bytes(r.block_bytes), r.index_records);
+    text += list_text("models", r.blocks_by_model, [](const std::string& id) { return id; });
+    text += list_text("tenants", r.blocks_by_tenant, [](const std::string& name) {
+        return name.empty() ? std::string("(no tenant)") : name;
+    });
+    text += list_text("codecs", r.blocks_by_codec, codec_name);
+    text += fmt::format("  {:<12}{}\n", "verified",
+                        result.verified ? blocks(r.verified_blocks) + ", every byte"
+                                        : "headers only; --verify reads every byte");
+    if (!result.damaged()) return text + fmt::format("  {:<12}none\n", "damage");
+    text += fmt::format("  {:<12}{} damaged; they are misses, never wrong answers\n", "damage",
+                        blocks(r.damaged_blocks));
+    for (const DiskDamage& damage : r.damage)
+        text += fmt::format("    {}: {}\n", damage.file, damage.what);
+    text +=
+        "  A lost or damaged index is written anew by: quire inspect --repair DIR. Damaged blocks\n"
+        "  are dropped when they are read.\n";
+    return text;
+}
+
+std::string inspect_json(const InspectResult& result) {
+    const DiskReport& r = result.report;
+    Json codecs = Json::object();
+    for (const auto& [codec, count] : r.blocks_by_codec) codecs[codec_name(codec)] = count;
+    Json damage = Json::array();
+    for (const DiskDamage& one : r.damage)
+        damage.push_back({{"file", one.file}, {"what", one.what}});
+    const Json out = {{"dir", result.dir},
+                      {"format_version", r.format_version},
+                      {"segments", r.segments},
+                      {"file_bytes", r.file_bytes},
+                      {"blocks", r.blocks},
+                      {"block_bytes", r.block_bytes},
+                      {"index_records", r.index_records},
+                      {"models", r.blocks_by_model},
+                      {"tenants", r.blocks_by_tenant},
+                      {"codecs", codecs},
+                      {"verified", result.verified},
+                      {"verified_blocks", r.verified_blocks},
+                      {"damaged_blocks", r.damaged_blocks},
+                      {"damage", damage},
+                      {"ok", !result.damaged()}};
+    // Tenant names are whatever clients sent.
+    return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace quire::commands
