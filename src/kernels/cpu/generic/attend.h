@@ -76,7 +76,6 @@ class ItemRunner {
     }
 
     // Scaled queries, each block of rows transposed so that a dimension's factors lie side by side.
-    // A NaN becomes the plain one: exp2_nonpositive must not carry payload bits into the exponent.
     void pack_queries() {
         const AttnSequence& s = *item_.sequence;
         const float scale = cap_ > 0.0f ? shape_.scale / shape_.softcap : shape_.scale * kLog2e;
@@ -85,10 +84,7 @@ class ItemRunner {
             float* packed = scratch_.q + int64_t{first} * shape_.head_dim;
             for (int r = 0; r < n; ++r) {
                 const float* q = s.q + vector_offset(first + r, s.q_row_stride);
-                for (int d = 0; d < shape_.head_dim; ++d) {
-                    const float x = q[d] * scale;
-                    packed[d * n + r] = x == x ? x : __builtin_nanf("");
-                }
+                for (int d = 0; d < shape_.head_dim; ++d) packed[d * n + r] = q[d] * scale;
             }
         }
     }

@@ -10,6 +10,9 @@ namespace quire::kernels::generic {
 inline constexpr float kMinusInf = -__builtin_inff();
 inline constexpr float kLargest = 0x1.fffffep127f;
 
+// A NaN whose low nine bits are zero, as those of 16-bit pages are, stays one. A query's NaN may
+// not, but it makes all scores of its row NaN, so that the row's maximum stays -inf and its result
+// is 0 / 0.
 template <class V>
 typename V::f32 exp2_nonpositive(typename V::f32 x) {
     // Adding 1.5 * 2^23 rounds to an integer, to even, and leaves it in the low bits of the sum.
@@ -41,7 +44,6 @@ float finite_max(float max) {
 struct TileRange {
     int begin;
     int end;
-    bool whole() const { return begin <= 0 && end >= kKeyTileTokens; }
 };
 
 // Turns a row's 64 scores into probabilities in place and updates its maximum and its sixteen sums.
@@ -53,7 +55,7 @@ typename V::f32 softmax_row(float* s, TileRange keys, float cap, float* max, flo
     if (cap > 0.0f)
         for (int i = 0; i < kKeyTileTokens; i += V::kLanes)
             V::store(s + i, V::mul(tanh_via_exp2<V>(V::load(s + i)), V::set1(cap)));
-    if (!keys.whole())
+    if (keys.begin > 0 || keys.end < kKeyTileTokens)
         for (int i = 0; i < kKeyTileTokens; i += V::kLanes)
             V::store(s + i, V::keep_range(V::load(s + i), i, keys.begin, keys.end));
     f32 tile_max = V::load(s);
