@@ -7,6 +7,7 @@
 namespace quire {
 namespace {
 
+constexpr size_t kNewestLookedAt = 16;
 constexpr int kChildrenLookedAt = 64;  // bounds the work on a root with very many children
 
 class Planner {
@@ -121,6 +122,29 @@ class Planner {
 
 CleaningPlan plan_cleaning(const Catalog& catalog, uint32_t victim, uint32_t budget_units) {
     return Planner(catalog, victim).plan(budget_units);
+}
+
+std::optional<uint32_t> victim_without_moves(const Catalog& catalog) {
+    std::vector<uint32_t> candidates;
+    const auto& segments = catalog.segments();
+    for (auto it = segments.rbegin(); it != segments.rend(); ++it) {
+        if (candidates.size() == kNewestLookedAt) break;
+        if (it->second.sealed) candidates.push_back(it->first);
+    }
+    if (auto least = catalog.least_valuable()) candidates.push_back(*least);
+    std::optional<uint32_t> best;
+    double best_cost = 0;
+    for (uint32_t id : candidates) {
+        double lost = 0;
+        for (Slot slot : plan_cleaning(catalog, id, 0).drops) {
+            lost += catalog.at(slot).units * catalog.slab_score(slot);
+        }
+        double cost = lost / static_cast<double>(segments.at(id).file_bytes + 1);
+        if (best && cost >= best_cost) continue;
+        best = id;
+        best_cost = cost;
+    }
+    return best;
 }
 
 }  // namespace quire

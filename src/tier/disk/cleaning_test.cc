@@ -119,6 +119,16 @@ TEST(Cleaning, OneHotSlabDoesNotProtectItsColdNeighbours) {
               (std::set<uint64_t>{1}));
 }
 
+TEST(Cleaning, WhenNothingCanMoveTheEndOfAChainGoes) {
+    Store store(4);
+    for (uint64_t i = 1; i <= 40; i++) {
+        store.put(i, i - 1, static_cast<uint32_t>(1 + (i - 1) / 10), 12);
+    }
+    EXPECT_EQ(victim_without_moves(store.catalog()), 4u) << "all others hold its parents";
+    store.catalog().drop_segment(4);
+    EXPECT_EQ(victim_without_moves(store.catalog()), 3u);
+}
+
 // Whatever happens, a plan covers the segment exactly, fits its budget, moves parents before
 // children and never leaves a live slab whose dropped parent was live.
 TEST(Cleaning, PlansKeepTheirPromisesOnRandomForests) {

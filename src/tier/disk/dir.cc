@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "format/segment.h"
@@ -243,6 +244,12 @@ Status DiskDir::rename(const std::string& from, const std::string& to) const {
         return errno_error("rename " + path_ + "/" + from, errno);
     }
     return {};
+}
+
+uint64_t DiskDir::device_bytes() const {
+    struct statvfs st{};
+    if (::fstatvfs(fd_.get(), &st) != 0) return 0;
+    return static_cast<uint64_t>(st.f_blocks) * st.f_frsize;
 }
 
 bool DiskDir::still_ours() const {

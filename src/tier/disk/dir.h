@@ -56,6 +56,8 @@ class DiskDir {
     Result<Fd> open_file(const std::string& name, int flags) const;
     Status remove(const std::string& name) const;
     Status rename(const std::string& from, const std::string& to) const;
+    // Size of the file system; 0 when it does not say.
+    uint64_t device_bytes() const;
     // False when the directory was deleted or emptied under us: what is written would be lost.
     bool still_ours() const;
     // Makes renames, creations and deletions durable.

@@ -25,9 +25,10 @@ struct DiskOptions {
     std::string dir;                       // created when missing; must be empty or ours
     uint64_t capacity_bytes = 0;           // all files together, never passed
     uint64_t segment_bytes = 64ull << 20;  // shrunk to a sixteenth of a small capacity
-    bool direct_io = true;   // falls back to buffered I/O, with a log line, where refused
-    bool read_only = false;  // serve what is there, write nothing
-    bool reset = false;      // throw away the cache in `dir` first (ours, of any version)
+    bool direct_io = true;        // falls back to buffered I/O, with a log line, where refused
+    bool read_only = false;       // serve what is there, write nothing
+    bool allow_oversize = false;  // accept a capacity larger than the file system
+    bool reset = false;           // throw away the cache in `dir` first (ours, of any version)
 
     uint32_t io_depth = 16;              // reads, and writes, in flight at once
     uint64_t io_bytes = 2ull << 20;      // neighbours are grouped up to this much an I/O

@@ -107,6 +107,17 @@ TEST_F(DiskOpen, ImpossiblePathsAreErrorsThatNameThem) {
     EXPECT_EQ(open_disk_store(tiny).code(), Code::invalid);
 }
 
+TEST_F(DiskOpen, ACapacityBeyondTheDeviceIsRefused) {
+    DiskOptions options;
+    options.dir = dir_.path();
+    options.capacity_bytes = 1ull << 60;
+    options.io = io_.get();
+    auto store = open_disk_store(options);
+    ASSERT_EQ(store.code(), Code::invalid);
+    EXPECT_NE(store.error().message.find(dir_.path()), std::string::npos);
+    EXPECT_NE(store.error().message.find("smaller"), std::string::npos);
+}
+
 TEST_F(DiskOpen, MissingFoldersAreMade) {
     auto store = open_at(dir_.file("a/b/c"), *io_);
     ASSERT_TRUE(store.ok()) << store.error().message;

@@ -223,6 +223,13 @@ Result<std::unique_ptr<TierStore>> open_disk_store(const DiskOptions& asked) {
     DirUse use = asked.read_only ? DirUse::read : asked.reset ? DirUse::reset : DirUse::write;
     auto dir = DiskDir::open(asked.dir, use);
     if (!dir.ok()) return dir.error();
+    if (uint64_t device = (*dir)->device_bytes();
+        device > 0 && device < asked.capacity_bytes && !asked.allow_oversize) {
+        return make_error(Code::invalid,
+                          "disk capacity of " + std::to_string(asked.capacity_bytes) +
+                              " bytes is more than the " + std::to_string(device) +
+                              " bytes of the file system of " + asked.dir + "; give a smaller one");
+    }
     auto state = std::make_unique<StoreState>(*options, std::move(*dir));
     auto found = recover_index(*state->dir, state->catalog, Scan::if_lost);
     if (!found.ok()) return found.error();

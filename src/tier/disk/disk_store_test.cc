@@ -176,6 +176,22 @@ TEST(DiskStore, SizeLimitIsNeverPassed) {
     }
 }
 
+TEST(DiskStore, ALowerLimitIsKeptAfterReopening) {
+    DiskFixture disk;
+    put_all(disk.store(), chain(600));
+    EXPECT_GT(disk.dir().bytes(), 8u << 20);
+    disk.options().capacity_bytes = 8 << 20;
+    disk.reopen();
+    ASSERT_TRUE(disk.store().flush(kTestTimeoutNs).ok());
+    EXPECT_LE(disk.dir().bytes(), 8u << 20);
+    EXPECT_GT(disk.store().stats().blocks, 100u);
+    auto entries = disk.store().list();
+    AlignedBytes into(make_slab(1).size());
+    for (const TierEntry& entry : *entries) {
+        EXPECT_TRUE(get_one(disk.store(), entry.key, into).ok());
+    }
+}
+
 // After any amount of cleaning, a block whose parent was stored is never held without it.
 TEST(DiskStore, ParentsOutliveTheirChildren) {
     DiskOptions options = DiskFixture::defaults();

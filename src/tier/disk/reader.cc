@@ -17,14 +17,14 @@ constexpr int64_t kStalledWaitNs = 1'000'000;
 Reader::Reader(StoreState& state)
     : state_(state),
       window_(state.io, state.options.io_depth,
-              [this](uint64_t tag, Result<size_t> result) {
-                  mailbox_.post(Event{tag, std::move(result)});
+              [box = mailbox_](uint64_t tag, Result<size_t> result) {
+                  box->post(Event{tag, std::move(result)});
               }),
       thread_([this] { run(); }) {}
 
 Reader::~Reader() {
     stopping_.store(true);
-    mailbox_.notify();
+    mailbox_->notify();
     thread_.join();
 }
 
@@ -34,15 +34,15 @@ void Reader::post(std::vector<TierGet> batch, TierDone done) {
     job->done = std::move(done);
     job->start_ns = state_.clock.monotonic_ns();
     open_jobs_.fetch_add(1);
-    mailbox_.post(std::move(job));
+    mailbox_->post(std::move(job));
 }
 
 void Reader::run() {
     std::vector<Event> events;
     while (!stopping_.load() || open_jobs_.load() > 0) {
-        mailbox_.wait(window_.stalled() ? kStalledWaitNs : kIdleWaitNs);
+        mailbox_->wait(window_.stalled() ? kStalledWaitNs : kIdleWaitNs);
         events.clear();
-        for (Message& message : mailbox_.drain()) {
+        for (Message& message : mailbox_->drain()) {
             if (auto* job = std::get_if<std::unique_ptr<Job>>(&message)) {
                 start(std::move(*job));
             } else {

@@ -64,7 +64,8 @@ class Reader {
     void finish_job(Job* job);
 
     StoreState& state_;
-    Mailbox<Message> mailbox_;
+    // Shared with completions: the engine may still be leaving post() when this object goes.
+    std::shared_ptr<Mailbox<Message>> mailbox_ = std::make_shared<Mailbox<Message>>();
     IoWindow window_;
     uint64_t next_tag_ = 1;
     std::unordered_map<uint64_t, Group> groups_;

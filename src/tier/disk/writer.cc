@@ -29,15 +29,15 @@ Writer::Writer(StoreState& state, IndexLog::Start start, uint32_t next_segment)
       cleaner_(state, log_),
       next_segment_(next_segment),
       window_(state.io, state.options.io_depth,
-              [this](uint64_t tag, Result<size_t> result) {
-                  mailbox_.post(Event{tag, std::move(result)});
+              [box = mailbox_](uint64_t tag, Result<size_t> result) {
+                  box->post(Event{tag, std::move(result)});
               }),
       last_sync_ns_(state.clock.monotonic_ns()),
       thread_([this] { run(); }) {}
 
 Writer::~Writer() {
     stopping_.store(true);
-    mailbox_.notify();
+    mailbox_->notify();
     thread_.join();
 }
 
@@ -49,17 +49,17 @@ void Writer::post(std::vector<TierPut> batch, TierDone done) {
     job->done = std::move(done);
     job->start_ns = state_.clock.monotonic_ns();
     job->number = posted_jobs_.fetch_add(1) + 1;
-    mailbox_.post(std::move(job));
+    mailbox_->post(std::move(job));
 }
 
 void Writer::journal_later(std::vector<IndexRecord> records) {
-    mailbox_.post(std::move(records));
+    mailbox_->post(std::move(records));
 }
 
 Status Writer::flush(int64_t timeout_ns) {
     auto flush = std::make_shared<Flush>();
     flush->up_to = posted_jobs_.load();
-    mailbox_.post(flush);
+    mailbox_->post(flush);
     std::unique_lock lock(flush->mutex);
     if (!flush->ready.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
                                [&] { return flush->result.has_value(); })) {
@@ -74,9 +74,10 @@ int64_t Writer::wait_ns() const {
 }
 
 void Writer::run() {
+    shrink();
     while (!stopping_.load() || finished_jobs_.load() < posted_jobs_.load()) {
-        mailbox_.wait(wait_ns());
-        for (Message& message : mailbox_.drain()) take(std::move(message));
+        mailbox_->wait(wait_ns());
+        for (Message& message : mailbox_->drain()) take(std::move(message));
         admit_all();
         window_.pump();
         publish_ready();
@@ -88,7 +89,7 @@ void Writer::run() {
         maybe_sync();
         answer_flushes();
     }
-    for (Message& message : mailbox_.drain()) take(std::move(message));
+    for (Message& message : mailbox_->drain()) take(std::move(message));
     close();
     answer_flushes();
 }
@@ -245,11 +246,23 @@ Status Writer::roll(uint32_t needed_units) {
     return {};
 }
 
+// The limit may be lower than when the directory was last used.
+void Writer::shrink() {
+    if (state_.dir->read_only()) return;
+    while (used_bytes() > state_.options.capacity_bytes) {
+        if (Status status = clean_one(0); !status.ok()) {
+            log::warn("disk_shrink_failed", "{}", status.error().message);
+            return;
+        }
+    }
+}
+
 Status Writer::clean_one(uint32_t budget_units) {
     std::optional<uint32_t> victim;
     {
         std::shared_lock lock(state_.catalog.mutex());
-        victim = state_.catalog.least_valuable();
+        victim = budget_units > 0 ? state_.catalog.least_valuable()
+                                  : victim_without_moves(state_.catalog);
     }
     if (!victim) {
         if (!unsettled_.empty()) return make_error(Code::busy, "every segment is being written");

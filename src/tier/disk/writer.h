@@ -90,6 +90,7 @@ class Writer {
     void send_group();
 
     // Space.
+    void shrink();
     Status roll(uint32_t needed_units);
     void seal_active();
     void seal_if_settled(uint32_t segment);
@@ -118,7 +119,8 @@ class Writer {
     Cleaner cleaner_;
     ActiveSegment active_;
     uint32_t next_segment_;
-    Mailbox<Message> mailbox_;
+    // Shared with completions: the engine may still be leaving post() when this object goes.
+    std::shared_ptr<Mailbox<Message>> mailbox_ = std::make_shared<Mailbox<Message>>();
     IoWindow window_;
     std::atomic<uint64_t> posted_jobs_{0};
     std::atomic<uint64_t> finished_jobs_{0};

@@ -17,6 +17,7 @@ class DiskFixture {
     static DiskOptions defaults() {
         DiskOptions options;
         options.capacity_bytes = 32 << 20;
+        options.allow_oversize = true;  // scratch file systems are small
         return options;
     }
 
