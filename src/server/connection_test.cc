@@ -175,12 +175,13 @@ TEST(Connection, AClientThatDoesNotReadIsDropped) {
     ServerOptions options;
     options.write_timeout_ns = 50 * kMs;
     TestServer t(options);
-    t.engine.set_answer(std::string(64 << 10, 'x'));
+    t.engine.hold();  // no request ends by itself
+    t.engine.set_word(std::string(256 << 10, 'x'));
     RawSocket socket(t.server->port());
-    // Each of the many tokens makes a chunk of some 200 bytes: far more than the sockets buffer.
+    // 32 MiB: far more than the sockets buffer.
     ASSERT_TRUE(socket.send(
         post("/v1/completions", R"({"prompt":"x","max_tokens":4000,"stream":true,"n":128})")));
-    EXPECT_TRUE(t.engine.wait_cancelled(1));
+    EXPECT_TRUE(t.engine.wait_cancelled(128));
     EXPECT_TRUE(t.engine.wait_running(0));
 }
 

@@ -119,6 +119,7 @@ void FakeEngine::run() {
 std::string FakeEngine::piece(const Job& job, bool& last) const {
     if (answer_.empty()) {
         last = false;
+        if (!word_.empty()) return word_;
         return kWords[job.emitted % std::size(kWords)];
     }
     last = job.text_at + 1 == answer_.size();
@@ -253,6 +254,11 @@ void FakeEngine::fail_later(std::optional<Error> error) {
 void FakeEngine::set_answer(std::string text) {
     const std::lock_guard lock(mutex_);
     answer_ = std::move(text);
+}
+
+void FakeEngine::set_word(std::string text) {
+    const std::lock_guard lock(mutex_);
+    word_ = std::move(text);
 }
 
 std::vector<GenerateRequest> FakeEngine::requests() const {

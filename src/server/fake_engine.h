@@ -50,6 +50,8 @@ class FakeEngine final : public EngineApi {
     void fail_later(std::optional<Error> error);
     // The answer is this text, one token a byte, instead of words.
     void set_answer(std::string text);
+    // Every token's text is this.
+    void set_word(std::string text);
 
     std::vector<GenerateRequest> requests() const;  // in the order submitted
     uint64_t cancelled() const;
@@ -84,7 +86,7 @@ class FakeEngine final : public EngineApi {
     std::set<std::string> seen_;  // tenant, salt and prompt of finished requests
     std::vector<Tier> flushed_;
     std::optional<Error> refusal_, later_failure_;
-    std::string answer_;
+    std::string answer_, word_;
     uint64_t cancelled_ = 0;
     uint32_t stepping_ = 0;
     RequestId next_id_ = 1;

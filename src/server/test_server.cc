@@ -1,5 +1,8 @@
 #include "server/test_server.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -84,13 +87,20 @@ bool RawSocket::send(std::string_view bytes) {
 }
 
 std::string RawSocket::read_until(std::string_view mark) {
-    std::string got;
-    char byte = 0;
-    while (got.find(mark) == std::string::npos || mark.empty()) {
-        if (::recv(fd_, &byte, 1, 0) <= 0) break;
-        got += byte;
+    size_t searched = 0;
+    for (;;) {
+        const size_t found = mark.empty() ? std::string::npos : buffer_.find(mark, searched);
+        if (found != std::string::npos) {
+            std::string got = buffer_.substr(0, found + mark.size());
+            buffer_.erase(0, got.size());
+            return got;
+        }
+        searched = buffer_.size() - std::min(buffer_.size(), mark.size());
+        char piece[4096];
+        const ssize_t count = ::recv(fd_, piece, sizeof piece, 0);
+        if (count <= 0) return std::exchange(buffer_, {});
+        buffer_.append(piece, static_cast<size_t>(count));
     }
-    return got;
 }
 
 std::string RawSocket::read_all() {

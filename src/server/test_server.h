@@ -49,6 +49,7 @@ class RawSocket {
 
  private:
     int fd_;
+    std::string buffer_;
 };
 
 Json parsed(const std::string& text);

@@ -1,0 +1,67 @@
+// quire: one binary, a subcommand a row. `quire help` and `quire --help` list them.
+#include <iostream>
+#include <span>
+#include <string_view>
+
+#include "apps/quire/chat/chat_command.h"
+#include "apps/quire/commands/commands.h"
+#include "apps/quire/serve/serve_command.h"
+
+namespace {
+
+struct Subcommand {
+    std::string_view name;
+    std::string_view summary;
+    int (*run)(int argc, const char* const* argv);  // argv[0] is the subcommand's name
+};
+
+constexpr Subcommand kSubcommands[] = {
+    {"serve", "answer OpenAI requests from a GGUF model, with a cache that outlives the process",
+     quire::run_serve},
+    {"chat", "talk to a model, here or on a running server", quire::run_chat},
+    {"bench", "measure beside the machine's ceilings and other engines",
+     quire::commands::run_bench},
+    {"inspect", "look into a disk cache: segments, blocks, models, damage",
+     quire::commands::run_inspect},
+    {"doctor", "check the machine and a server, and say why recent prompts missed",
+     quire::commands::run_doctor},
+};
+
+constexpr std::string_view kExamples = R"(
+Start here:
+  quire serve MODEL.gguf                  then point any OpenAI client at http://127.0.0.1:8000/v1
+  quire serve MODEL.gguf --disk ~/kv      keep the cache over restarts
+  quire chat MODEL.gguf                   talk to it in this terminal
+
+`quire SUBCOMMAND --help` tells more.
+)";
+
+void print_help(std::ostream& out) {
+    out << "Usage: quire SUBCOMMAND ...\n\nA server for language models whose KV cache is kept, "
+           "shared and found again.\n\nSubcommands:\n";
+    for (const Subcommand& row : kSubcommands) {
+        out << "  " << row.name << std::string(10 - row.name.size(), ' ') << row.summary << "\n";
+    }
+    out << kExamples;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::span<char*> arguments(argv, static_cast<size_t>(argc));
+    const std::string_view name = arguments.size() > 1 ? arguments[1] : "";
+    for (const Subcommand& row : kSubcommands) {
+        if (row.name == name) return row.run(argc - 1, argv + 1);
+    }
+    if (name == "--help" || name == "-h" || name == "help") {
+        print_help(std::cout);
+        return 0;
+    }
+    if (name == "--version" || name == "version") {
+        std::cout << "quire " << QUIRE_VERSION << "\n";
+        return 0;
+    }
+    if (!name.empty()) std::cerr << "quire: there is no subcommand '" << name << "'\n\n";
+    print_help(std::cerr);
+    return 2;
+}

@@ -1,0 +1,34 @@
+#include "apps/quire/serve/banner.h"
+
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+TEST(Banner, NamesTheModelTheTiersAndOneLineToTry) {
+    ServeOptions options;
+    options.threads = 2;
+    options.disk_path = "/kv";
+    ModelInfo model;
+    model.name = "tiny";
+    model.family = "llama";
+    model.context_tokens = 8192;
+    CacheStatus cache;
+    cache.tiers.push_back({.tier = "g1", .name = "arena", .capacity_bytes = 1 << 30});
+    cache.tiers.push_back({.tier = "g3", .name = "disk", .blocks = 7});
+    const std::string text = banner_text({options, model, cache, "avx2", "http://127.0.0.1:1", 5});
+    for (const char* part : {"tiny (llama", "context 8192", "2 threads, avx2", "1.00 GiB",
+                             "/kv, 7 blocks", "listening on http://127.0.0.1:1\n",
+                             "curl http://127.0.0.1:1/v1/chat/completions -d '{\"messages\""}) {
+        EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    }
+    EXPECT_EQ(text.find("Bearer"), std::string::npos);
+    options.api_keys.push_back({"k", "t"});
+    options.disk_path.clear();
+    const std::string keyed = banner_text({options, model, {}, "avx2", "http://127.0.0.1:1", 5});
+    EXPECT_NE(keyed.find("Bearer KEY"), std::string::npos);
+    EXPECT_NE(keyed.find("--disk DIR keeps"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,86 @@
+#include "apps/quire/serve/settings.h"
+
+#include <unistd.h>
+
+#include "base/machine.h"
+#include "kernels/attention.h"
+
+namespace quire {
+namespace {
+
+const kernels::AttentionOps* find_attention(kernels::Isa isa) {
+    for (const kernels::AttentionOps& ops : kernels::attention_table()) {
+        if (ops.isa == isa && ops.cpu_has_it()) return &ops;
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+Result<ServeOptions> load_serve_options(const ConfigFlags& flags) {
+    ConfigSources sources;
+    sources.flags = flags.given();
+    sources.environment = quire_environment(environ);
+    sources.file_name = config_file_name(sources.flags, sources.environment);
+    if (!sources.file_name.empty()) {
+        auto text = read_config_file(sources.file_name);
+        if (!text.ok()) return text.error();
+        sources.file_text = std::move(text).value();
+    }
+    const auto config = Config::load(serve_option_table(), sources);
+    if (!config.ok()) return config.error();
+    return serve_options(*config, machine_memory_bytes());
+}
+
+Result<EngineOptions> engine_options(const ServeOptions& options) {
+    EngineOptions out;
+    out.model_path = options.model_path;
+    out.model_name = options.model_name;
+    out.cache = options.cache;
+    out.kv_memory_bytes = options.kv_memory_bytes;
+    out.host_memory_bytes = options.host_memory_bytes;
+    out.disk_dir = options.disk_path;
+    out.disk_bytes = options.disk_bytes;
+    out.evict = options.evict;
+    out.admit_host = options.admit_host;
+    out.admit_disk = options.admit_disk;
+    out.threads = static_cast<int>(options.threads);
+    out.context_tokens = options.context_tokens;
+    out.block_tokens = options.block_tokens;
+    out.step_tokens = options.step_tokens;
+    out.max_running = options.max_running;
+    out.max_queue = options.max_queue;
+    out.request_timeout_ns = options.request_timeout_ns;
+    switch (options.isa) {
+        case IsaChoice::automatic:
+            out.attention = &kernels::best_attention();
+            break;
+        case IsaChoice::ref:
+            out.attention = find_attention(kernels::Isa::ref);
+            break;
+        case IsaChoice::avx2:
+            out.attention = find_attention(kernels::Isa::avx2);
+            break;
+        case IsaChoice::avx512:
+            out.attention = find_attention(kernels::Isa::avx512);
+            break;
+    }
+    if (out.attention == nullptr) {
+        return make_error(Code::unsupported,
+                          "this CPU lacks the instructions that --isa names; use --isa auto");
+    }
+    return out;
+}
+
+server::ServerOptions server_options(const ServeOptions& options) {
+    server::ServerOptions out;
+    out.host = options.host;
+    out.port = options.port;
+    for (const ApiKeyOption& key : options.api_keys) out.keys.push_back({key.key, key.tenant});
+    out.version = QUIRE_VERSION;
+    out.max_body_bytes = options.body_limit_bytes;
+    out.max_header_bytes = static_cast<uint32_t>(options.header_limit_bytes);
+    return out;
+}
+
+}  // namespace quire

@@ -1,0 +1,83 @@
+"""Starts `quire serve` for a test and stops it again.
+
+The binary is $QUIRE_BINARY (default: build/release/quire); models are $QUIRE_MODEL_SMOLLM2 and
+$QUIRE_MODEL_GEMMA3 (default: the cache folder that tools/models fills).
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL_FILES = {"smollm2": "SmolLM2-135M-Instruct.Q4_1.gguf", "gemma3": "gemma-3-270m-q4_k_m.gguf"}
+START_SECONDS = 120
+
+
+def binary():
+    return pathlib.Path(os.environ.get("QUIRE_BINARY", ROOT / "build" / "release" / "quire"))
+
+
+def model_path(name):
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    default = pathlib.Path(cache) / "quire" / "models" / MODEL_FILES[name]
+    return pathlib.Path(os.environ.get(f"QUIRE_MODEL_{name.upper()}", default))
+
+
+class QuireServer:
+    """A running server; use as a context manager."""
+
+    def __init__(self, model, folder, *flags):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.log = self.folder / "server.log"
+        port_file = self.folder / "port"
+        port_file.unlink(missing_ok=True)
+        # The tests' own QUIRE_ variables are none of the server's.
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("QUIRE_")}
+        command = [binary(), "serve", model, "--port", "0", "--port-file", port_file,
+                   "--kv-memory", "512MiB", "--host-memory", "512MiB", *flags]
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen([str(word) for word in command], stdout=log,
+                                            stderr=subprocess.STDOUT, env=environment)
+        deadline = time.monotonic() + START_SECONDS
+        while not (port_file.exists() and port_file.read_text().endswith("\n")):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                raise RuntimeError(f"quire serve did not start:\n{self.log.read_text()}")
+            time.sleep(0.02)
+        self.url = f"http://127.0.0.1:{port_file.read_text().strip()}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.stop()
+
+    def stop(self, how=signal.SIGTERM):
+        """Ends the server; its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        return self.process.wait(timeout=60)
+
+    def get(self, path):
+        with urllib.request.urlopen(self.url + path, timeout=60) as reply:
+            return reply.read().decode()
+
+    def post(self, path, body):
+        request = urllib.request.Request(self.url + path, data=json.dumps(body).encode(),
+                                         headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return json.load(reply)
+
+    def metrics(self):
+        """Every series of /metrics: "name{labels}" to its value."""
+        series = {}
+        for line in self.get("/metrics").splitlines():
+            if line and not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                series[name] = float(value)
+        return series

@@ -1,0 +1,85 @@
+"""Our logits against Transformers on the same GGUF dequantised, over 2,048 tokens of real text.
+
+ggml multiplies by weights as they are quantised and rounds activations to 8 bits; Transformers
+computes in float32. That is the difference allowed here.
+"""
+
+import os
+import pathlib
+import subprocess
+
+import numpy
+import pytest
+
+import quire_server
+
+pytest.importorskip("torch", reason="tools/venv --oracle installs it")
+pytest.importorskip("transformers", reason="tools/venv --oracle installs it")
+pytest.importorskip("gguf", reason="tools/venv --oracle installs it")
+
+import logits_reference  # noqa: E402
+
+TEXT = pathlib.Path("/usr/share/common-licenses/GPL-3")  # of Debian's base-files
+TOKENS = 2048
+
+
+def dump_program():
+    named = os.environ.get("QUIRE_DUMP_LOGITS")
+    return pathlib.Path(named or quire_server.binary().parent / "tests/engine/quire_dump_logits")
+
+
+class Dump:
+    """Our logits, row by row, from a running quire_dump_logits."""
+
+    def __init__(self, model):
+        self.process = subprocess.Popen([dump_program(), model, TEXT, str(TOKENS)],
+                                        stdout=subprocess.PIPE)
+        n, self.n_vocab = self._read(2, numpy.int32)
+        self.tokens = self._read(n, numpy.int32)
+
+    def rows(self):
+        for _ in self.tokens:
+            yield self._read(self.n_vocab, numpy.float32)
+        assert self.process.wait() == 0
+
+    def _read(self, n, kind):
+        data = self.process.stdout.read(int(n) * 4)
+        assert len(data) == int(n) * 4, "quire_dump_logits stopped early"
+        return numpy.frombuffer(data, dtype=kind)
+
+
+def divergence(row, ids, logprobs, rest):
+    """KL(reference || ours), the tokens beyond the kept ones taken as one."""
+    row = row.astype(numpy.float64)
+    row -= row.max()
+    row -= numpy.log(numpy.exp(row).sum())
+    p = numpy.exp(logprobs.astype(numpy.float64))
+    kl = float((p * (logprobs - row[ids])).sum())
+    if rest > 1e-9:
+        ours = max(1 - numpy.exp(row[ids]).sum(), 1e-12)
+        kl += float(rest * numpy.log(rest / ours))
+    return kl
+
+
+@pytest.mark.parametrize("name", sorted(quire_server.MODEL_FILES))
+def test_logits_agree_with_transformers(name, record_property):
+    model = quire_server.model_path(name)
+    for path in (model, dump_program(), TEXT):
+        if not path.exists():
+            pytest.skip(f"{path} is missing; run make test")
+    dump = Dump(model)
+    want = logits_reference.reference(model, dump.tokens)
+    same, divergences = 0, []
+    for i, row in enumerate(dump.rows()):
+        assert numpy.isfinite(row).all()
+        same += int(row.argmax() == want["best"][i])
+        divergences.append(divergence(row, want["ids"][i], want["logprobs"][i], want["rest"][i]))
+    agreement = same / TOKENS
+    mean = float(numpy.mean(divergences))
+    print(f"{name}: top-1 agreement {agreement:.2%}, mean KL {mean:.5f}, "
+          f"99th percentile {numpy.percentile(divergences, 99):.4f}, "
+          f"mass beyond the kept tokens {float(want['rest'].mean()):.1e}")
+    record_property("top1_agreement", agreement)
+    record_property("mean_kl", mean)
+    assert agreement >= 0.97
+    assert mean <= 0.01
