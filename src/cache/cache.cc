@@ -178,6 +178,13 @@ void Cache::append(LeaseId id, TokenId token) {
 void Cache::release(LeaseId id) {
     Lease& held = lease(id);
     unregister_computing(held);
+    // The chain's use counts now, last block first: parents stay more recent than their children.
+    for (uint32_t g = 0; g < held.tables.size(); ++g) {
+        const std::vector<uint32_t>& slots = held.tables[g].slots;
+        for (size_t b = slots.size(); b-- > 0;)
+            if (slots[b] != kNoArenaSlot && pool_->published(g, slots[b]))
+                pool_->touch(g, slots[b]);
+    }
     let_go(held);
     leases_.erase(id);
     retry_waiting_ = true;  // leases that waited for this one must look again

@@ -112,7 +112,8 @@ class Cache {
         SourceTable sources;
         std::vector<BlockIndex> known;  // as find() wrote them
         uint32_t known_blocks = 0;
-        uint32_t usable = 0;
+        std::vector<bool> ends;  // prefix lengths that every group can serve (lookup.h)
+        uint32_t usable = 0;     // the longest
     };
 
     Cache(const CacheOptions& options, const Clock& clock, std::function<void()> wake);

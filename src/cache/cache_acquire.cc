@@ -82,7 +82,8 @@ Cache::Survey Cache::survey(const BlockChain& chain, const TenantKeys& tenant, u
                     found.sources[g][where[i]] = source_of(lower.tier);
         }
     }
-    found.usable = longest_usable(options_.layout, found.sources, limit);
+    found.ends = usable_ends(options_.layout, found.sources, limit);
+    found.usable = longest_usable(found.ends);
     return found;
 }
 
@@ -90,6 +91,7 @@ uint32_t Cache::plan(const Survey& found, uint32_t prompt_tokens, MissReason& re
     std::vector<PrefixBlock> blocks(found.usable);
     for (uint32_t b = 0; b < found.usable; ++b) {
         blocks[b].loadable = true;
+        blocks[b].can_end = found.ends[b];
         for (uint32_t g = 0; g < found.sources.size(); ++g) {
             const uint32_t first =
                 first_needed_block(options_.layout.groups[g], options_.layout.block_tokens,
@@ -105,7 +107,7 @@ uint32_t Cache::plan(const Survey& found, uint32_t prompt_tokens, MissReason& re
         plan_prefix(blocks, options_.layout.block_tokens, prompt_tokens, options_.cost);
     if (cut.use_blocks >= found.usable) return found.usable;
     reason = MissReason::cheaper_to_recompute;
-    return longest_usable(options_.layout, found.sources, cut.use_blocks);
+    return cut.use_blocks;
 }
 
 bool Cache::must_wait(const Lease& held, const Survey& found, uint32_t limit) const {
@@ -273,10 +275,9 @@ void Cache::note_use(Lease& held, const Survey& found, uint32_t use) {
     const int64_t now = clock_.monotonic_ns();
     std::vector<StoreItem> to_store;
     for (uint32_t g = 0; g < held.tables.size(); ++g) {
-        for (uint32_t b = use; b-- > 0;) {  // last to first: parents stay more recent than children
+        for (uint32_t b = 0; b < use; ++b) {
             const uint32_t slot = held.tables[g].slots[b];
             if (slot == kNoArenaSlot || !pool_->published(g, slot)) continue;
-            pool_->touch(g, slot);
             observe(Metric::block_reuse_gap_seconds, Tier::g1, slot_states_[g][slot].used_ns, now);
             slot_states_[g][slot].used_ns = now;
             const PrefixHash& hash = held.chain.blocks()[b];

@@ -10,10 +10,10 @@ uint32_t first_needed_block(const KvGroup& group, uint32_t block_tokens, uint32_
     return (position - group.window_tokens + 1) / block_tokens;
 }
 
-uint32_t longest_usable(const KvLayout& layout, const SourceTable& sources, uint32_t limit) {
+std::vector<bool> usable_ends(const KvLayout& layout, const SourceTable& sources, uint32_t limit) {
     // run[g] = blocks available without a gap that end just before n.
     std::vector<uint32_t> run(layout.groups.size(), 0);
-    uint32_t best = 0;
+    std::vector<bool> ends(limit);
     for (uint32_t n = 1; n <= limit; ++n) {
         bool usable = true;
         for (size_t g = 0; g < run.size(); ++g) {
@@ -22,9 +22,14 @@ uint32_t longest_usable(const KvLayout& layout, const SourceTable& sources, uint
                 first_needed_block(layout.groups[g], layout.block_tokens, n * layout.block_tokens);
             usable = usable && run[g] >= n - first;
         }
-        if (usable) best = n;
+        ends[n - 1] = usable;
     }
-    return best;
+    return ends;
+}
+
+uint32_t longest_usable(const std::vector<bool>& ends) {
+    const auto last = std::find(ends.rbegin(), ends.rend(), true);
+    return static_cast<uint32_t>(ends.rend() - last);
 }
 
 }  // namespace quire

@@ -52,7 +52,11 @@ using SourceTable = std::vector<std::vector<Source>>;
 // First block that holds a key which a query at `position` can see: 0 for full attention.
 uint32_t first_needed_block(const KvGroup& group, uint32_t block_tokens, uint32_t position);
 
-// The largest n <= limit such that every group has all the blocks it needs for a query at n * B.
-uint32_t longest_usable(const KvLayout& layout, const SourceTable& sources, uint32_t limit);
+// For each n in [1, limit], at index n - 1: whether every group has all the blocks that it needs
+// for a query at n * B. A shorter prefix may lack a window that a longer one does not need.
+std::vector<bool> usable_ends(const KvLayout& layout, const SourceTable& sources, uint32_t limit);
+
+// The largest usable n, or 0.
+uint32_t longest_usable(const std::vector<bool>& ends);
 
 }  // namespace quire
