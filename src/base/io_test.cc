@@ -154,11 +154,12 @@ TEST_P(IoEngineTest, MalformedAndOversizedBatchesAreInvalid) {
 
 // The queue is filled while one completion is held open, so that the bound must show.
 TEST_P(IoEngineTest, QueueIsBounded) {
-    const auto engine = make(4);
-    if (!engine) return;
+    // Before the engine, which waits for its completions on destruction.
     std::promise<void> open, done;
     std::shared_future<void> gate = open.get_future().share();
     std::atomic<int> completed{0}, accepted{0};
+    const auto engine = make(4);
+    if (!engine) return;
     const auto count = [&](uint64_t, const Result<size_t>&) {
         if (++completed == accepted) done.set_value();
     };
@@ -180,16 +181,18 @@ TEST_P(IoEngineTest, QueueIsBounded) {
 }
 
 TEST_P(IoEngineTest, CompletionsMaySubmit) {
-    const auto engine = make(1);
-    if (!engine) return;
     std::promise<void> done;
     int left = 50;
+    std::unique_ptr<IoEngine> engine;
     IoDone next = [&](uint64_t, const Result<size_t>&) {
         if (--left == 0) return done.set_value();
         EXPECT_TRUE(engine->submit(std::vector<IoRequest>(1), next).ok());
     };
+    engine = make(1);
+    if (!engine) return;
     ASSERT_TRUE(engine->submit(std::vector<IoRequest>(1), next).ok());
     done.get_future().wait();
+    engine.reset();
     EXPECT_EQ(left, 0);
 }
 
