@@ -1,6 +1,6 @@
-# Sanitizer and fuzz builds compile several files as one (CMAKE_UNITY_BUILD), which takes a third of
-# the time. Two files of one target that share a private name cannot be one: rename it, or list one of
-# the files here.
+# Sanitizer and fuzz builds compile several files as one (CMAKE_UNITY_BUILD), in a third of the time.
+# Two files of one target that share a private name cannot be one: rename it, or list one of the
+# files here.
 set(QUIRE_COMPILED_ALONE
   base/config_print.cc
   format/slab.cc

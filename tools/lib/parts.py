@@ -96,7 +96,7 @@ def part_unit(options):
 
 
 def part_e2e(options):
-    build("release", ["quire"])
+    build("release")
     paths = {name: models.ensure(name) for name in models.MODELS}
     try:
         python, note = venv.ensure(oracle=True), ""
@@ -133,7 +133,7 @@ def sanitizer_part(preset, layers, options, note):
 
 
 def build_batched(preset, targets):
-    """Builds in batches of files (cmake/quire_unity.cmake), file by file if those do not compile."""
+    """Builds in batches of files (cmake/quire_unity.cmake), file by file if that fails."""
     try:
         build(preset, targets)
     except Failure:

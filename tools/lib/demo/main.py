@@ -34,7 +34,7 @@ def main():
     parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
     parser.add_argument("--model", choices=list(models.MODELS), default="smollm2")
     options = parser.parse_args()
-    binary = ROOT / "build" / "release" / "quire"
+    binary = pathlib.Path(os.environ.get("QUIRE_BINARY", ROOT / "build" / "release" / "quire"))
     if not binary.exists():
         raise Failure(f"{binary} is missing; run: make build")
     model = models.ensure(options.model)
