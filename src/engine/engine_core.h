@@ -89,6 +89,17 @@ class EngineCore final : public Engine {
         std::promise<uint64_t> done;
     };
 
+    // A job's share of a step.
+    struct Part {
+        Job* job;
+        uint32_t tokens;
+    };
+    struct StepSize {
+        uint32_t rows = 0;             // tokens computed
+        uint32_t prompt_rows = 0;      // of those, in prompt chunks
+        uint64_t prompt_row_keys = 0;  // keys that prompt rows saw before their chunk
+    };
+
     explicit EngineCore(const EngineOptions& options) : options_(options) {}
     Status open_model();
     Status open_cache();
@@ -106,12 +117,14 @@ class EngineCore final : public Engine {
     bool room_for(const Job& job) const;
     bool prepare(Job& job);
     void note_ready(Job& job);
-    std::vector<Job*> step();
+    std::vector<Part> choose_parts();
+    StepSequence lay_out(const Part& part) const;
+    bool step();
+    void note_step(const StepSize& size, int64_t elapsed_ns);
     bool make_room(Job& job, uint32_t tokens);
     void preempt(Job& job);
     void check_deadlines(const std::vector<LeaseId>& expired);
     void finish_flushes();
-    void learn_cost(uint32_t prompt_rows, uint64_t key_rows, int64_t elapsed_ns);
 
     // engine_emit.cc
     void take_logits(Job& job, std::span<const float> rows, uint32_t n_rows);

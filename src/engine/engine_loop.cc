@@ -9,6 +9,8 @@ namespace quire {
 namespace {
 
 constexpr int64_t kIdleWait_ns = 1'000'000'000;
+constexpr uint32_t kLearnRowsMin = 32;  // smaller steps say little about prefill speed
+constexpr double kLearnRate = 0.2;
 constexpr int64_t kSnapshotAge_ns = 100'000'000;
 constexpr int64_t kLoadWait_ns = 20'000'000;  // a mover's wake-up ends it sooner
 
@@ -59,7 +61,7 @@ bool EngineCore::turn() {
     admit();
     for (auto& job : active_) note_ready(*job);
     running_.store(static_cast<uint32_t>(active_.size()), std::memory_order_relaxed);
-    return !step().empty();
+    return step();
 }
 
 // Blocks enough for the prompt and a first token, or nobody else to wait for.
@@ -142,12 +144,13 @@ void EngineCore::preempt(Job& job) {
     active_.erase(it);
 }
 
-std::vector<Job*> EngineCore::step() {
-    std::vector<Job*> ready;
+// Who takes part in the next step, and with how many tokens each; their pages exist.
+std::vector<EngineCore::Part> EngineCore::choose_parts() {
+    std::vector<Part> parts;
     std::vector<StepCandidate> candidates;
     for (auto& job : active_) {
         if (cache_->info(job->lease).state != LeaseState::ready) continue;
-        ready.push_back(job.get());
+        parts.push_back({job.get(), 0});
         candidates.push_back({static_cast<uint32_t>(job->tokens.size()) - job->computed,
                               job->decoding(), job->request.prompt_logprobs});
     }
@@ -155,63 +158,58 @@ std::vector<Job*> EngineCore::step() {
                             static_cast<uint32_t>(forward_->config().max_logit_rows)};
     const std::vector<uint32_t> take = plan_step(candidates, bounds);
 
-    // Growing may preempt or finish jobs that were to take part: look again at who is left.
-    std::vector<std::pair<Job*, uint32_t>> taking;
-    for (size_t i = 0; i < ready.size(); ++i) {
-        const bool alive = std::any_of(active_.begin(), active_.end(),
-                                       [&](const auto& job) { return job.get() == ready[i]; });
-        if (alive && take[i] > 0 && make_room(*ready[i], ready[i]->computed + take[i]))
-            taking.emplace_back(ready[i], take[i]);
-    }
-    std::erase_if(taking, [&](const auto& part) {
-        return std::none_of(active_.begin(), active_.end(),
-                            [&](const auto& job) { return job.get() == part.first; });
-    });
-    if (taking.empty()) return {};
+    // Making room may preempt or finish jobs that were to take part: ask again who is left.
+    const auto active = [this](const Part& part) {
+        return std::any_of(active_.begin(), active_.end(),
+                           [&](const auto& job) { return job.get() == part.job; });
+    };
+    for (size_t i = 0; i < parts.size(); ++i)
+        if (take[i] > 0 && active(parts[i]) &&
+            make_room(*parts[i].job, parts[i].job->computed + take[i]))
+            parts[i].tokens = take[i];
+    std::erase_if(parts, [&](const Part& part) { return part.tokens == 0 || !active(part); });
+    return parts;
+}
 
+StepSequence EngineCore::lay_out(const Part& part) const {
+    const Job& job = *part.job;
+    StepSequence sequence;
+    sequence.tokens = TokenSpan(job.tokens).subspan(job.computed, part.tokens);
+    sequence.first_pos = static_cast<int32_t>(job.computed);
+    for (uint32_t g = 0; g < cache_->layout().groups.size(); ++g)
+        sequence.slabs[g] = cache_->table(job.lease, g).data();
+    if (job.request.prompt_logprobs && !job.decoding())
+        sequence.n_logit_rows = static_cast<int32_t>(part.tokens);
+    else if (job.computed + part.tokens == job.tokens.size())
+        sequence.n_logit_rows = 1;
+    return sequence;
+}
+
+// One pass of the model. False: nobody could take part.
+bool EngineCore::step() {
+    const std::vector<Part> parts = choose_parts();
+    if (parts.empty()) return false;
     std::vector<StepSequence> sequences;
-    uint32_t rows = 0;
-    uint32_t prompt_rows = 0;
-    uint64_t key_rows = 0;
-    for (const auto& [job, n] : taking) {
-        rows += n;
-        StepSequence& sequence = sequences.emplace_back();
-        sequence.tokens = TokenSpan(job->tokens).subspan(job->computed, n);
-        sequence.first_pos = static_cast<int32_t>(job->computed);
-        for (uint32_t g = 0; g < cache_->layout().groups.size(); ++g)
-            sequence.slabs[g] = cache_->table(job->lease, g).data();
-        const bool reaches_end = job->computed + n == job->tokens.size();
-        sequence.n_logit_rows = job->request.prompt_logprobs && !job->decoding()
-                                    ? static_cast<int32_t>(n)
-                                : reaches_end ? 1
-                                              : 0;
-        if (n > 1) {
-            prompt_rows += n;
-            key_rows += uint64_t{n} * job->computed;
-        }
+    StepSize size;
+    for (const Part& part : parts) {
+        sequences.push_back(lay_out(part));
+        size.rows += part.tokens;
+        if (part.tokens == 1) continue;
+        size.prompt_rows += part.tokens;
+        size.prompt_row_keys += uint64_t{part.tokens} * part.job->computed;
     }
     const int64_t begin_ns = options_.clock->monotonic_ns();
-    auto result = forward_->step(sequences);
-    const int64_t elapsed_ns = options_.clock->monotonic_ns() - begin_ns;
-    ++stats_.steps;
-    if (options_.metrics) {
-        options_.metrics->histogram(Metric::step_seconds)
-            .observe(static_cast<double>(elapsed_ns) / 1e9);
-        options_.metrics->histogram(Metric::step_tokens).observe(static_cast<double>(rows));
-    }
-    stats_.forward_ns += static_cast<uint64_t>(elapsed_ns);
-    if (prompt_rows >= 32) learn_cost(prompt_rows, key_rows, elapsed_ns);
+    const auto result = forward_->step(sequences);
+    note_step(size, options_.clock->monotonic_ns() - begin_ns);
 
-    std::vector<Job*> stepped;
     size_t row = 0;
-    for (size_t i = 0; i < taking.size(); ++i) {
-        Job& job = *taking[i].first;
-        stepped.push_back(&job);
+    for (size_t i = 0; i < parts.size(); ++i) {
+        Job& job = *parts[i].job;
         if (!result.ok()) {
             finish(job, Finish::error, result.error());
             continue;
         }
-        job.computed += taking[i].second;
+        job.computed += parts[i].tokens;
         cache_->commit(job.lease, job.computed);
         const auto n_rows = static_cast<uint32_t>(sequences[i].n_logit_rows);
         const auto logits =
@@ -219,16 +217,25 @@ std::vector<Job*> EngineCore::step() {
         row += n_rows;
         if (n_rows > 0) take_logits(job, logits, n_rows);
     }
-    return stepped;
+    return true;
 }
 
-// Keeps the planner's idea of compute speed near what steps really take.
-void EngineCore::learn_cost(uint32_t prompt_rows, uint64_t key_rows, int64_t elapsed_ns) {
+// Counts a step, and keeps the planner's idea of compute speed near what steps really take.
+void EngineCore::note_step(const StepSize& size, int64_t elapsed_ns) {
+    ++stats_.steps;
+    stats_.forward_ns += static_cast<uint64_t>(elapsed_ns);
+    if (options_.metrics) {
+        options_.metrics->histogram(Metric::step_seconds)
+            .observe(static_cast<double>(elapsed_ns) / 1e9);
+        options_.metrics->histogram(Metric::step_tokens).observe(size.rows);
+    }
+    if (size.prompt_rows < kLearnRowsMin) return;
     CostModel& cost = cache_->cost();
-    const double attention_ns = cost.prefill_ns_per_token_per_key * static_cast<double>(key_rows);
+    const double attention_ns =
+        cost.prefill_ns_per_token_per_key * static_cast<double>(size.prompt_row_keys);
     const double rest_ns = std::max(0.0, static_cast<double>(elapsed_ns) - attention_ns);
-    const double seen = std::max(rest_ns / prompt_rows, 0.1 * cost.prefill_ns_per_token);
-    cost.prefill_ns_per_token += 0.2 * (seen - cost.prefill_ns_per_token);
+    const double seen = std::max(rest_ns / size.prompt_rows, 0.1 * cost.prefill_ns_per_token);
+    cost.prefill_ns_per_token += kLearnRate * (seen - cost.prefill_ns_per_token);
 }
 
 void EngineCore::check_deadlines(const std::vector<LeaseId>& expired) {

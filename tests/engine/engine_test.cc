@@ -1,6 +1,6 @@
-// The whole engine on real models: the same tokens cold and from every tier, under preemption, beside
-// other requests; cancellation and refusal. Needs the models that tools/models fetches.
-#include <gtest/gtest.h>
+// The whole engine on real models: the same tokens cold and from every tier, under preemption,
+// beside other requests; cancellation and refusal. Needs the models that tools/models fetches.
+#include "engine/engine.h"
 
 #include <condition_variable>
 #include <cstdlib>
@@ -9,7 +9,8 @@
 #include <mutex>
 #include <sstream>
 
-#include "engine/engine.h"
+#include <gtest/gtest.h>
+
 #include "tier/testing/temp_dir.h"
 
 namespace quire {
@@ -69,7 +70,8 @@ class Pending {
     }
     void wait_tokens(size_t n) {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return reply_.tokens.size() >= n || reply_.finish != Finish::none; });
+        changed_.wait(lock,
+                      [&] { return reply_.tokens.size() >= n || reply_.finish != Finish::none; });
     }
     RequestId id() const { return id_; }
 

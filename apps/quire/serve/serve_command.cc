@@ -52,14 +52,15 @@ void note_process(Metrics& metrics, const ModelInfo& model) {
 
 int serve(const ServeOptions& options, const std::string& port_file) {
     const int64_t start_ns = system_clock().monotonic_ns();
-    const auto engine_settings = engine_options(options);
+    Metrics metrics;  // the engine counts into it
+    auto engine_settings = engine_options(options);
     if (!engine_settings.ok()) return commands::fail(kName, engine_settings.error().message);
+    engine_settings->metrics = &metrics;
     auto engine = open_engine(*engine_settings);
     if (!engine.ok()) {
         commands::fail(kName, engine.error().message);
         return commands::kExitNotOk;
     }
-    Metrics metrics;
     note_process(metrics, (*engine)->model());
     const auto published = publish_engine_metrics(metrics, **engine);
     auto server = server::Server::start(**engine, metrics, server_options(options));
