@@ -105,6 +105,7 @@ std::string bar_table(std::span<const BarRow> rows) {
     const auto bars = std::count_if(rows.begin(), rows.end(), judged);
     const auto missed =
         std::count_if(rows.begin(), rows.end(), [](const BarRow& row) { return !row.ok; });
+    if (bars == 0) return text;
     return text + fmt::format("{} of {} bars met\n", bars - missed, bars);
 }
 

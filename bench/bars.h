@@ -44,7 +44,8 @@ BarRow failed_row(std::string what, std::string why);
 
 bool all_ok(std::span<const BarRow> rows);
 
-// The table, one line a row, notes below it, and a last line that says how many bars were met.
+// The table, one line a row, notes below it, and a last line that says how many bars were met if
+// there are any.
 std::string bar_table(std::span<const BarRow> rows);
 
 // Four significant digits, with thousands separators from 10,000 on.

@@ -18,8 +18,8 @@ function(quire_embed_text header)
       math(EXPR at "${at} + 16000")
     endwhile()
   endforeach()
-  set(text "// Generated from documents of this repository.\n#pragma once\n\n#include <string_view>\n\n")
-  string(APPEND text "namespace quire::bench {\n\n"
+  set(text "// Generated from documents of this repository.\n#pragma once\n\n")
+  string(APPEND text "#include <string_view>\n\nnamespace quire::bench {\n\n"
                      "inline constexpr std::string_view kEmbeddedText[] = {\n${body}};\n\n"
                      "}  // namespace quire::bench\n")
   file(GENERATE OUTPUT ${header} CONTENT "${text}")
