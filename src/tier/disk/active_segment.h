@@ -14,9 +14,9 @@ namespace quire {
 
 class ActiveSegment {
  public:
-    // Goes on in a file just created, of `bytes`: writes its header and makes it known to the
-    // catalog. On error there is no active segment and the file is gone.
-    Status start(StoreState& state, const SegmentFiles::FilePtr& file, uint64_t bytes);
+    // Goes on in a file just created, of `bytes`, and makes it known to the catalog. The header is
+    // the caller's to write: readers do without it.
+    void start(StoreState& state, const SegmentFiles::FilePtr& file, uint64_t bytes);
     void close() { file_.reset(); }
 
     bool open() const { return file_ != nullptr; }

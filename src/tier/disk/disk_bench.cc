@@ -18,7 +18,7 @@ namespace quire {
 namespace {
 
 constexpr uint64_t kBatchBytes = 16ull << 20;  // a request's worth of blocks
-constexpr uint64_t kBatchesAhead = 4;
+constexpr uint64_t kBatchesAhead = 8;
 constexpr int64_t kFlushNs = 60'000'000'000;
 
 double median(std::vector<double> values) {

@@ -22,6 +22,7 @@ namespace {
 constexpr uint64_t kMinCapacityBytes = 4 << 20;
 constexpr uint64_t kMinSegmentBytes = 64 << 10;
 constexpr uint64_t kSegmentsAtLeast = 16;
+constexpr uint64_t kSplitBytes = 8 << 20;  // a get from here on is shared by all readers
 
 // Takes one of a bounded number of places, or says no.
 bool take_place(std::atomic<uint64_t>& counter, uint64_t amount, uint64_t limit) {
@@ -32,6 +33,24 @@ bool take_place(std::atomic<uint64_t>& counter, uint64_t amount, uint64_t limit)
     } while (!counter.compare_exchange_weak(now, now + amount));
     return true;
 }
+
+// The results of one get that several readers share; the last one calls back.
+class JoinedGet {
+ public:
+    JoinedGet(size_t count, size_t parts, TierDone done)
+        : results_(count), left_(parts), done_(std::move(done)) {}
+
+    void finish(size_t begin, std::span<const Status> results) {
+        // Parts are disjoint; the counter orders them before the last one's callback.
+        std::copy(results.begin(), results.end(), results_.begin() + static_cast<ptrdiff_t>(begin));
+        if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) done_(results_);
+    }
+
+ private:
+    std::vector<Status> results_;
+    std::atomic<size_t> left_;
+    TierDone done_;
+};
 
 class DiskStore final : public TierStore {
  public:
@@ -71,11 +90,28 @@ class DiskStore final : public TierStore {
     }
 
     Status get(std::vector<TierGet> batch, TierDone done) override {
-        if (!take_place(state_->counters.pending_gets, 1, state_->options.max_pending_batches)) {
+        uint64_t bytes = 0;
+        for (const TierGet& get : batch) bytes += get.into.size();
+        const size_t parts = bytes < kSplitBytes ? 1 : std::min(readers_.size(), batch.size());
+        std::atomic<uint64_t>& pending = state_->counters.pending_gets;
+        if (!take_place(pending, parts, state_->options.max_pending_batches)) {
             return make_error(Code::busy, "the disk tier has too many reads waiting");
         }
-        size_t turn = next_reader_.fetch_add(1, std::memory_order_relaxed);
-        readers_[turn % readers_.size()]->post(std::move(batch), std::move(done));
+        if (parts <= 1) {
+            next_reader().post(std::move(batch), std::move(done));
+            return {};
+        }
+        // A long prompt: all readers verify at once. Neighbours mostly stay together.
+        auto joined = std::make_shared<JoinedGet>(batch.size(), parts, std::move(done));
+        for (size_t part = 0; part < parts; part++) {
+            const size_t begin = batch.size() * part / parts;
+            const size_t end = batch.size() * (part + 1) / parts;
+            std::vector<TierGet> some(batch.begin() + static_cast<ptrdiff_t>(begin),
+                                      batch.begin() + static_cast<ptrdiff_t>(end));
+            next_reader().post(std::move(some), [joined, begin](std::span<const Status> results) {
+                joined->finish(begin, results);
+            });
+        }
         return {};
     }
 
@@ -144,6 +180,10 @@ class DiskStore final : public TierStore {
     Status flush(int64_t timeout_ns) override { return writer_->flush(timeout_ns); }
 
  private:
+    Reader& next_reader() {
+        return *readers_[next_reader_.fetch_add(1, std::memory_order_relaxed) % readers_.size()];
+    }
+
     std::unique_ptr<StoreState> state_;
     std::unique_ptr<Writer> writer_;
     std::vector<std::unique_ptr<Reader>> readers_;

@@ -1,13 +1,16 @@
 // IoWindow: a bounded number of requests in flight on a shared engine, the rest waiting in line.
 //
-// Belongs to one thread. Completions arrive on the engine's thread and are posted to the owner by
-// the `posted` callback; the owner then calls completed(). pump() again afterwards keeps the device
-// busy.
+// A completion sends the next request on its way itself, on the engine's thread, so that the device
+// stays busy however late the owner gets to run; then it is handed to the owner by `posted`. Push,
+// pump and the questions are the owner's, one thread. Nothing refers to the window after it is gone
+// but completions that are just returning, and those hold what they need.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -17,34 +20,39 @@ namespace quire {
 
 class IoWindow {
  public:
-    // `posted` is called once per request, with the request's tag, from any thread, and must not
-    // block.
+    // Called once per request, with the request's tag, from any thread; must not block.
     using Posted = std::function<void(uint64_t tag, Result<size_t> result)>;
 
     IoWindow(IoEngine& io, size_t depth, Posted posted)
-        : io_(io), depth_(depth), posted_(std::move(posted)) {}
+        : state_(std::make_shared<State>(io, depth, std::move(posted))) {}
 
-    void push(const IoRequest& request) { waiting_.push_back(request); }
-    // Submits what fits. A full engine is no error: the next pump tries again.
-    void pump();
-    void completed() { in_flight_--; }
+    void push(const IoRequest& request);
+    // Submits what fits. A full engine is no error: the next completion or pump tries again.
+    void pump() { state_->pump(state_); }
 
-    size_t in_flight() const { return in_flight_; }
-    size_t waiting() const { return waiting_.size(); }
-    bool idle() const { return in_flight_ == 0 && waiting_.empty(); }
-    bool has_room() const { return in_flight_ + waiting_.size() < depth_; }
+    // There is less ahead than keeps the device busy for a while.
+    bool has_room() const;
     // Work waits that no completion of ours will restart: poll.
-    bool stalled() const { return in_flight_ == 0 && !waiting_.empty(); }
+    bool stalled() const;
 
  private:
-    bool submit(std::span<const IoRequest> batch);
+    struct State {
+        State(IoEngine& engine, size_t most, Posted to)
+            : io(engine), depth(most), posted(std::move(to)) {}
+        void pump(const std::shared_ptr<State>& self);
+        bool submit(const std::shared_ptr<State>& self, std::span<const IoRequest> batch);
+        void finish(const std::shared_ptr<State>& self, uint64_t tag, const Result<size_t>& result);
 
-    IoEngine& io_;
-    size_t depth_;
-    Posted posted_;
-    std::deque<IoRequest> waiting_;
-    std::vector<IoRequest> batch_;
-    size_t in_flight_ = 0;
+        IoEngine& io;
+        const size_t depth;
+        const Posted posted;
+        std::mutex mutex;
+        std::deque<IoRequest> waiting;
+        std::vector<IoRequest> batch;
+        size_t in_flight = 0;
+    };
+
+    std::shared_ptr<State> state_;
 };
 
 }  // namespace quire

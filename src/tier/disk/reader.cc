@@ -46,11 +46,10 @@ void Reader::run() {
             if (auto* job = std::get_if<std::unique_ptr<Job>>(&message)) {
                 start(std::move(*job));
             } else {
-                window_.completed();
                 events.push_back(std::move(std::get<Event>(message)));
             }
         }
-        // First let the device go on, then verify.
+        // First let the device begin, then verify.
         window_.pump();
         for (const Event& event : events) {
             auto node = groups_.extract(event.tag);

@@ -75,7 +75,8 @@ int64_t Writer::wait_ns() const {
 
 void Writer::run() {
     shrink();
-    while (!stopping_.load() || finished_jobs_.load() < posted_jobs_.load()) {
+    // Headers belong to no job, but their memory is ours while they are written.
+    while (!stopping_.load() || finished_jobs_.load() < posted_jobs_.load() || !groups_.empty()) {
         mailbox_->wait(wait_ns());
         for (Message& message : mailbox_->drain()) take(std::move(message));
         admit_all();
@@ -98,7 +99,6 @@ void Writer::take(Message message) {
     if (auto* job = std::get_if<std::unique_ptr<Job>>(&message)) {
         queue_.push_back(std::move(*job));
     } else if (auto* event = std::get_if<Event>(&message)) {
-        window_.completed();
         finish_group(event->tag, event->result);
     } else if (auto* records = std::get_if<Records>(&message)) {
         pending_records_.insert(pending_records_.end(), records->begin(), records->end());
@@ -197,14 +197,31 @@ void Writer::add_to_group(Job& job, size_t index, const DiskPlace& place) {
 
 void Writer::send_group() {
     if (open_group_.items.empty()) return;
+    const uint64_t offset = uint64_t{open_group_.items.front().place.offset_units} * kDiskUnitBytes;
+    send(std::exchange(open_group_, {}), offset);
+}
+
+void Writer::send(Group group, uint64_t offset) {
     const uint64_t tag = next_tag_++;
-    Group& group = groups_[tag];
-    group = std::exchange(open_group_, {});
     unsettled_[group.file->id()]++;
-    window_.push(io_writev(group.file->fd(),
-                           uint64_t{group.items.front().place.offset_units} * kDiskUnitBytes,
-                           group.parts, tag));
+    Group& kept = groups_[tag] = std::move(group);
+    window_.push(io_writev(kept.file->fd(), offset, kept.parts, tag));
     window_.pump();
+}
+
+// A group without puts. Nothing waits for it: the index and the slabs do without.
+void Writer::send_header(uint64_t segment_bytes) {
+    struct alignas(kDiskUnitBytes) Page {
+        SegmentHeader header;
+    };
+    auto page = std::make_shared<Page>();
+    page->header = make_segment_header(active_.id(), segment_bytes, state_.clock.wall_ns());
+    Group group;
+    group.file = active_.file();
+    group.parts.push_back({&page->header, sizeof(page->header)});
+    group.failures_before = failures_;
+    group.memory = std::move(page);
+    send(std::move(group), 0);
 }
 
 uint64_t Writer::used_bytes() const {
@@ -234,7 +251,8 @@ Status Writer::roll(uint32_t needed_units) {
         file = state_.files.create(next_segment_, options.segment_bytes);
     }
     if (!file.ok()) return file.error();
-    QUIRE_TRY(active_.start(state_, *file, options.segment_bytes));
+    active_.start(state_, *file, options.segment_bytes);
+    send_header(options.segment_bytes);
     next_segment_++;
     for (int i = 0; i < kMaxCleansPerRoll; i++) {
         if (used_bytes() + options.segment_bytes <= options.capacity_bytes) break;

@@ -60,6 +60,7 @@ class Writer {
         std::vector<iovec> parts;
         uint64_t bytes = 0;
         uint64_t failures_before = 0;
+        std::shared_ptr<void> memory;  // of a segment header, which no put owns
     };
     struct Event {
         uint64_t tag;
@@ -88,6 +89,8 @@ class Writer {
     Result<DiskPlace> place(uint16_t units);
     void add_to_group(Job& job, size_t index, const DiskPlace& place);
     void send_group();
+    void send(Group group, uint64_t offset);
+    void send_header(uint64_t segment_bytes);
 
     // Space.
     void shrink();
