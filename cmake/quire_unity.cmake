@@ -1,4 +1,4 @@
-# Sanitizer and fuzz builds compile several files as one (CMAKE_UNITY_BUILD), in a third of the time.
+# Sanitizer and fuzz builds compile several files as one (CMAKE_UNITY_BUILD): a third of the time.
 # Two files of one target that share a private name cannot be one: rename it, or list one of the
 # files here.
 set(QUIRE_COMPILED_ALONE
