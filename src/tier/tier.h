@@ -1,8 +1,8 @@
 // TierStore: one interface for every place a slab can rest (G2 host pool, G3 disk; later more).
 //
-// Batches in, one Result per block out. A put is two-phase: the block is invisible to contains() and
-// get() until all its bytes are stored and checksummed. A get verifies what it read before it says
-// ok; damaged or missing bytes come back as Code::corrupt or Code::miss, never as data. A store
+// Batches in, one Result per block out. A put is two-phase: the block is invisible to contains()
+// and get() until all its bytes are stored and checksummed. A get verifies what it read before it
+// says ok; damaged or missing bytes come back as Code::corrupt or Code::miss, never as data. A store
 // never decides what to keep beyond its own size limit: it is told (put, erase), and inside its
 // limit it drops what its policy values least.
 //

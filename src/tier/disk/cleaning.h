@@ -23,8 +23,8 @@ struct CleaningPlan {
 CleaningPlan plan_cleaning(const Catalog& catalog, uint32_t victim, uint32_t budget_units);
 
 // The segment to delete when nothing can be moved: dropping it, with everything that builds on its
-// slabs, loses least for the space won. Looks at the newest segments (where the children are) and at
-// the least valuable one. REQUIRES: the catalog's mutex held (shared is enough).
+// slabs, loses least for the space won. Looks at the newest segments (where the children are) and
+// at the least valuable one. REQUIRES: the catalog's mutex held (shared is enough).
 std::optional<uint32_t> victim_without_moves(const Catalog& catalog);
 
 }  // namespace quire

@@ -128,7 +128,7 @@ class Crash {
     // One life and death; returns false when the test should stop.
     bool round(int number, bool all_kept) {
         Victim victim(dir_.path(), options_.capacity_bytes, next_);
-        auto acknowledged = victim.run_and_kill(static_cast<int64_t>(random_() % 40'000));
+        auto acknowledged = victim.run_and_kill(static_cast<int64_t>(random_() % 25'000));
         EXPECT_TRUE(victim.died_well()) << "round " << number << " status " << victim.status();
         for (uint64_t first : acknowledged) {
             for (uint64_t i = 0; i < kCrashBatch; i++) acked_.push_back(first + i);
