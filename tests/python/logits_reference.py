@@ -1,4 +1,4 @@
-"""Logits of a GGUF model by Transformers: dequantised weights, float32, the reference implementation.
+"""Logits of a GGUF model by Transformers: dequantised weights in float32, the reference.
 
 The reference is kept, cut to what a comparison needs, under $XDG_CACHE_HOME/quire/reference, by the
 digest of the model and the tokens: per position the most likely tokens, their log-probabilities and

@@ -1,7 +1,8 @@
 """Our logits against Transformers on the same GGUF dequantised, over 2,048 tokens of real text.
 
 ggml multiplies by weights as they are quantised and rounds activations to 8 bits; Transformers
-computes in float32. That is the difference allowed here.
+computes in float32. That is the difference allowed here. (From the same weights stored as float32
+our logits differ from Transformers' by a mean KL of 1e-6.)
 """
 
 import os
@@ -19,7 +20,7 @@ pytest.importorskip("gguf", reason="tools/venv --oracle installs it")
 
 import logits_reference  # noqa: E402
 
-TEXT = pathlib.Path("/usr/share/common-licenses/GPL-3")  # of Debian's base-files
+TEXT = quire_server.ROOT / "LICENSE"
 TOKENS = 2048
 
 

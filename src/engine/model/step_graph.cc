@@ -15,6 +15,7 @@ namespace {
 using AnyOp = std::variant<EmbedOp, NormOp, QkvOp, AttendOp, QuantiseOp, DotOp, SoftcapOp>;
 
 void run_any(ggml_tensor*, int thread, int n_threads, void* op) {
+    const StepFence fence;
     std::visit([&](const auto& o) { o.run(thread, n_threads); }, *static_cast<AnyOp*>(op));
 }
 
@@ -37,6 +38,7 @@ class GraphImpl final : public StepGraph {
 
     void compute(std::byte* work) override {
         plan_.work_data = reinterpret_cast<uint8_t*>(work);
+        const StepFence fence;
         const ggml_status status = ggml_graph_compute(graph_, &plan_);
         QUIRE_CHECK(status == GGML_STATUS_SUCCESS, "ggml failed to compute a graph");
     }
@@ -58,13 +60,11 @@ class GraphImpl final : public StepGraph {
 
     // out[rows][p.n_out] = in[rows][p.n_in] x p
     void multiply(const Projection& p, float* in, float* out, int32_t rows) {
-        bool quantised = false;
         int64_t column = 0;
         for (ggml_tensor* part : p.parts) {
             const MatmulTraits& traits = state_->model->traits(part);
             if (traits.small_rows != nullptr && rows < kTiledRows) {
                 // Also resets the cursor that the product shares, so once per product.
-                (void)quantised;
                 add(QuantiseOp{state_, rows, in, p.n_in});
                 add(DotOp{state_, rows, part, traits.small_rows, out + column, p.n_out});
             } else {

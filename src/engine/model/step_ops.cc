@@ -38,7 +38,6 @@ void dequantise_row(const ggml_tensor* matrix, int64_t row, float* out) {
 }  // namespace
 
 void EmbedOp::run(int thread, int n_threads) const {
-    const StepFence fence(state);
     const HParams& h = state->model->hparams();
     const float scale = h.family->scale_embedding ? std::sqrt(static_cast<float>(h.n_embd)) : 1.0f;
     for (int32_t r = thread; r < rows; r += n_threads) {
@@ -59,7 +58,6 @@ void EmbedOp::run(int thread, int n_threads) const {
 }
 
 void NormOp::run(int thread, int n_threads) const {
-    const StepFence fence(state);
     const HParams& h = state->model->hparams();
     const int32_t n = h.n_embd;
     for (int32_t r = thread; r < rows; r += n_threads) {
@@ -148,7 +146,6 @@ void remove_dropped(StepState* s, std::vector<kernels::AttnSequence>* list, bool
 }  // namespace
 
 void QkvOp::run(int thread, int n_threads) const {
-    const StepFence fence(state);
     StepState* s = state;
     const auto index = static_cast<size_t>(layer);
     const LayerGeometry& g = s->layers[index];
@@ -169,12 +166,10 @@ void QkvOp::run(int thread, int n_threads) const {
 }
 
 void AttendOp::run(int thread, int n_threads) const {
-    const StepFence fence(state);
     if (!state->batch.sequences.empty()) state->attention->run(state->batch, thread, n_threads);
 }
 
 void QuantiseOp::run(int thread, int n_threads) const {
-    const StepFence fence(state);
     if (thread == 0) state->dot_cursor.store(0, std::memory_order_relaxed);
     constexpr int64_t kBlock = 256;
     const size_t block_bytes = ggml_row_size(GGML_TYPE_Q8_K, kBlock);
@@ -185,7 +180,6 @@ void QuantiseOp::run(int thread, int n_threads) const {
 }
 
 void DotOp::run(int thread, int n_threads) const {
-    const StepFence fence(state);
     (void)thread;
     const int64_t n_in = weights->ne[0];
     const int64_t n_out = weights->ne[1];
@@ -205,7 +199,6 @@ void DotOp::run(int thread, int n_threads) const {
 }
 
 void SoftcapOp::run(int thread, int n_threads) const {
-    const StepFence fence(state);
     const HParams& h = state->model->hparams();
     const int64_t n = int64_t{rows} * h.n_vocab;
     for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; ++i)

@@ -72,7 +72,6 @@ struct StepState {
     kernels::AttnBatch batch;  // of the layer at hand
     std::atomic<int32_t> attention_cursor{0};
     std::atomic<int32_t> dot_cursor{0};
-    std::atomic<uint32_t> fence{0};  // see StepFence
 
     int32_t heads_width() const {
         const HParams& h = model->hparams();
@@ -85,23 +84,22 @@ struct StepState {
 };
 
 // Makes ggml's barriers visible to ThreadSanitizer, which cannot see into the library: each
-// operation acquires what all earlier ones released. Nothing in other builds.
+// operation acquires what all earlier ones, and the stepping thread, released. Nothing in other
+// builds.
 class StepFence {
  public:
-    explicit StepFence(StepState* state) : state_(state) { touch(); }
+    StepFence() { touch(); }
     ~StepFence() { touch(); }
     StepFence(const StepFence&) = delete;
     StepFence& operator=(const StepFence&) = delete;
 
  private:
-    void touch() {
 #if defined(__SANITIZE_THREAD__)
-        state_->fence.fetch_add(1, std::memory_order_acq_rel);
+    static void touch() { counter_.fetch_add(1, std::memory_order_acq_rel); }
+    inline static std::atomic<uint32_t> counter_{0};
 #else
-        (void)state_;
+    static void touch() {}
 #endif
-    }
-    StepState* state_;
 };
 
 }  // namespace quire
