@@ -2,9 +2,9 @@
 //
 // Batches in, one Result per block out. A put is two-phase: the block is invisible to contains()
 // and get() until all its bytes are stored and checksummed. A get verifies what it read before it
-// says ok; damaged or missing bytes come back as Code::corrupt or Code::miss, never as data. A store
-// never decides what to keep beyond its own size limit: it is told (put, erase), and inside its
-// limit it drops what its policy values least.
+// says ok; damaged or missing bytes come back as Code::corrupt or Code::miss, never as data. A
+// store never decides what to keep beyond its own size limit: it is told (put, erase), and inside
+// its limit it drops what its policy values least.
 //
 // Threads: every verb may be called from any thread. Completions run on a thread of the store's,
 // once per batch, must not block and must not call back into the store. Buffers must stay valid and
