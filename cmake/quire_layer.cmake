@@ -25,6 +25,9 @@ function(quire_test)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
+  if(QUIRE_SANITIZE)
+    math(EXPR T_TIMEOUT "3 * ${T_TIMEOUT}")  # instrumented code is that much slower
+  endif()
   add_executable(${T_NAME} ${T_SOURCES})
   # What is tested is optimised; the tests themselves need only compile soon.
   target_compile_options(${T_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
