@@ -103,7 +103,8 @@ class Loader {
     Result<RecordScan> load_file(const DiskDir::File& file, IndexFileKind kind) {
         auto fd = dir_.open_file(file.name, O_RDONLY);
         if (!fd.ok()) return fd.error();
-        std::vector<std::byte> chunk(kChunkBytes);
+        const uint64_t small = (file.bytes / kRecordBytes + 1) * kRecordBytes;
+        std::vector<std::byte> chunk(std::min<uint64_t>(kChunkBytes, small));
         auto got = read_full(fd->get(), 0, std::span(chunk).first(sizeof(IndexFileHeader)));
         if (!got.ok()) return got.error();
         auto header = parse_index_header(std::span(chunk).first(*got), kind);
