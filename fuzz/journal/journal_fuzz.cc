@@ -60,7 +60,7 @@ Seen scan_in_pieces(const IndexFileHeader& header, std::span<const std::byte> bo
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    if (size < 1) return 0;
+    if (size < 2) return 0;
     std::vector<std::byte> file(size - 1);
     std::memcpy(file.data(), data + 1, file.size());
     if ((data[0] & 1) != 0) seal_file(file, (data[0] & 2) != 0);

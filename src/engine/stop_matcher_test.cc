@@ -40,9 +40,10 @@ TEST(StopMatcher, CuttingDoesNotMatter) {
     for (size_t a = 0; a <= text.size(); ++a) {
         for (size_t b = a; b <= text.size(); ++b) {
             StopMatcher matcher({"ababd", "after"});
-            std::string out = matcher.feed(text.substr(0, a)) +
-                              matcher.feed(text.substr(a, b - a)) + matcher.feed(text.substr(b)) +
-                              matcher.flush();
+            std::string out = matcher.feed(text.substr(0, a));
+            out += matcher.feed(text.substr(a, b - a));
+            out += matcher.feed(text.substr(b));
+            out += matcher.flush();
             ASSERT_EQ(out, "ababcab") << a << " " << b;
         }
     }

@@ -13,6 +13,19 @@ Error broken(const std::string& what, uint32_t where) {
 
 using Counts = std::vector<uint32_t>;
 
+// Resident children by group and tier, counted anew.
+template <typename State>
+Counts children_counts(const State& s, RunId first_child) {
+    Counts counts(s.run_counts);
+    for (RunId c = first_child; c != kNoRun; c = s.runs[c].next) {
+        for (size_t g = 0; g < s.group_count; ++g) {
+            const uint8_t present = s.groups[g].present[s.runs[c].start];
+            for (int t = 0; t < kTierCount; ++t) counts[g * kTierCount + t] += present >> t & 1;
+        }
+    }
+    return counts;
+}
+
 }  // namespace
 
 Status PrefixIndex::check() const {
@@ -61,13 +74,7 @@ Status PrefixIndex::check() const {
         if (run.tenant >= tenants.size()) return broken("unknown tenant", id);
         tenants[run.tenant] += run.length;
 
-        Counts counts(s.run_counts);
-        for (RunId c = run.first_child; c != kNoRun; c = s.runs[c].next) {
-            for (size_t g = 0; g < s.group_count; ++g) {
-                const uint8_t present = s.groups[g].present[s.runs[c].start];
-                for (int t = 0; t < kTierCount; ++t) counts[g * kTierCount + t] += present >> t & 1;
-            }
-        }
+        const Counts counts = children_counts(s, run.first_child);
         if (!std::equal(counts.begin(), counts.end(), s.counts(id))) {
             return broken("resident children miscounted", run.last());
         }

@@ -44,7 +44,7 @@ int dump(const std::string& model_path, const std::string& text_path, size_t n_t
 
     auto model = GgufModel::open(model_path);
     if (!model) return fail(model.error().message);
-    auto forward = Forward::create(**model, {.n_threads = 2, .max_rows = kChunk});
+    auto forward = Forward::create(**model, {.n_threads = 1, .max_rows = kChunk});
     if (!forward) return fail(forward.error().message);
     test::PlainPages pages((*forward)->layout(), static_cast<int32_t>(n_tokens));
     const int32_t header[] = {static_cast<int32_t>(n_tokens), (*model)->hparams().n_vocab};

@@ -193,7 +193,9 @@ TEST_P(EngineTest, PreemptionLosesNothing) {
     const uint64_t per_token = engine_->model().kv_bytes_per_token;
 
     // Memory for the prompts but not for the answers of all four.
-    small.kv_memory_bytes = per_token * (4 * 260 + 100);
+    uint64_t prompts = 0;
+    for (const Reply& reply : alone) prompts += reply.timing.prompt_tokens;
+    small.kv_memory_bytes = per_token * (prompts + 160);
     small.host_memory_bytes = uint64_t{256} << 20;
     small.disk_dir.clear();
     open(small);

@@ -29,3 +29,15 @@ def client(server):
 @pytest.fixture(scope="module")
 def model(client):
     return client.models.list().data[0].id
+
+
+@pytest.fixture
+def chat_model(client, model):
+    """The model's name, for tests that chat; a base model without a template is refused clearly."""
+    try:
+        client.chat.completions.create(model=model, messages=[{"role": "user", "content": "Hi"}],
+                                       max_tokens=1)
+    except openai.BadRequestError as refusal:
+        assert "no chat template" in str(refusal)
+        pytest.skip("the model brings no chat template, and the server says so")
+    return model

@@ -41,19 +41,19 @@ def test_completion_takes_lists_and_tokens(client, server, model):
     assert by_tokens.choices[0].text == many.choices[0].text
 
 
-def test_chat(client, model):
-    answer = client.chat.completions.create(model=model, messages=QUESTION, max_tokens=24,
+def test_chat(client, chat_model):
+    answer = client.chat.completions.create(model=chat_model, messages=QUESTION, max_tokens=24,
                                             temperature=0)
     assert answer.choices[0].message.role == "assistant"
     assert answer.choices[0].message.content
     assert answer.object == "chat.completion"
 
 
-def test_chat_stream_equals_the_whole_and_ends_in_usage(client, model):
-    whole = client.chat.completions.create(model=model, messages=QUESTION, max_tokens=24,
+def test_chat_stream_equals_the_whole_and_ends_in_usage(client, chat_model):
+    whole = client.chat.completions.create(model=chat_model, messages=QUESTION, max_tokens=24,
                                            temperature=0)
     text, usage, reasons = "", None, []
-    stream = client.chat.completions.create(model=model, messages=QUESTION, max_tokens=24,
+    stream = client.chat.completions.create(model=chat_model, messages=QUESTION, max_tokens=24,
                                             temperature=0, stream=True,
                                             stream_options={"include_usage": True})
     for chunk in stream:
@@ -67,8 +67,8 @@ def test_chat_stream_equals_the_whole_and_ends_in_usage(client, model):
     assert [reason for reason in reasons if reason] == [whole.choices[0].finish_reason]
 
 
-def test_stream_helper_of_the_client(client, model):
-    with client.chat.completions.stream(model=model, messages=QUESTION, max_tokens=8,
+def test_stream_helper_of_the_client(client, chat_model):
+    with client.chat.completions.stream(model=chat_model, messages=QUESTION, max_tokens=8,
                                         temperature=0) as stream:
         for _ in stream:
             pass
@@ -98,8 +98,8 @@ def test_stop_is_not_part_of_the_answer(client, model):
     assert stopped.choices[0].finish_reason == "stop"
 
 
-def test_logprobs(client, model):
-    answer = client.chat.completions.create(model=model, messages=QUESTION, max_tokens=4,
+def test_logprobs(client, chat_model):
+    answer = client.chat.completions.create(model=chat_model, messages=QUESTION, max_tokens=4,
                                             temperature=0, logprobs=True, top_logprobs=3)
     content = answer.choices[0].logprobs.content
     assert len(content) == answer.usage.completion_tokens
@@ -107,7 +107,7 @@ def test_logprobs(client, model):
         assert entry.logprob <= 0
         assert len(entry.top_logprobs) == 3
         assert entry.top_logprobs[0].logprob == pytest.approx(entry.logprob)  # greedy
-    old = client.completions.create(model=model, prompt=STORY, max_tokens=4, temperature=0,
+    old = client.completions.create(model=chat_model, prompt=STORY, max_tokens=4, temperature=0,
                                     logprobs=2)
     logprobs = old.choices[0].logprobs
     assert len(logprobs.tokens) == len(logprobs.token_logprobs) == old.usage.completion_tokens
