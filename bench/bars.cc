@@ -85,6 +85,13 @@ BarRow failed_row(std::string what, std::string why) {
     return row;
 }
 
+void append(std::vector<BarRow>& rows, std::string what, Result<std::vector<BarRow>> measured) {
+    if (measured.ok())
+        rows.insert(rows.end(), measured->begin(), measured->end());
+    else
+        rows.push_back(failed_row(std::move(what), measured.error().message));
+}
+
 bool all_ok(std::span<const BarRow> rows) {
     return std::all_of(rows.begin(), rows.end(), [](const BarRow& row) { return row.ok; });
 }

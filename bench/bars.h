@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+
 namespace quire::bench {
 
 enum class Comparison : uint8_t { at_least, at_most };
@@ -41,6 +43,9 @@ BarRow info_row(std::string what, std::string unit, double measured,
                 std::optional<double> reference = std::nullopt);
 // A bar that could not be measured is a bar that was missed.
 BarRow failed_row(std::string what, std::string why);
+
+// Adds what one part of a bench measured; its error becomes a failed row, so that the rest shows.
+void append(std::vector<BarRow>& rows, std::string what, Result<std::vector<BarRow>> measured);
 
 bool all_ok(std::span<const BarRow> rows);
 

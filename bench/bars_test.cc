@@ -37,6 +37,16 @@ TEST(Bars, OneMissedBarMissesAll) {
     EXPECT_FALSE(all_ok(rows));
 }
 
+TEST(Bars, AnErrorBecomesARowAndTheRestStays) {
+    std::vector<BarRow> rows = {info_row("a", "", 1)};
+    append(rows, "b", std::vector<BarRow>{info_row("c", "", 2)});
+    append(rows, "d", make_error(Code::io, "no disk"));
+    ASSERT_EQ(rows.size(), 3u);
+    EXPECT_EQ(rows[2].what, "d");
+    EXPECT_EQ(rows[2].note, "no disk");
+    EXPECT_FALSE(all_ok(rows));
+}
+
 TEST(Bars, TableShowsEveryCellAndCounts) {
     const std::vector<BarRow> rows = {
         ratio_row("G2 load", "GB/s", 9, 10, Comparison::at_least, 0.8),

@@ -147,13 +147,10 @@ Result<std::vector<BarRow>> run_engine(const BenchOptions& options) {
         auto scratch = ScratchFolder::create(options.scratch_dir);
         if (!scratch.ok()) return scratch.error();
         auto measured = EngineRun(options, model, scratch->path(), *peer).run();
-        if (!measured.ok()) return measured.error();
-        rows.insert(rows.end(), measured->begin(), measured->end());
+        append(rows, model.name + ": over llama.cpp", std::move(measured));
     }
 #ifdef QUIRE_ATTENTION_BENCH
-    auto attention = run_attention(options);
-    if (!attention.ok()) return attention.error();
-    rows.insert(rows.end(), attention->begin(), attention->end());
+    append(rows, "decode attention", run_attention(options));
 #endif
     return rows;
 }

@@ -173,9 +173,7 @@ Result<std::vector<BarRow>> run_memory(const BenchOptions& options) {
     for (const BenchModel& model : options.models) {
         BenchOptions own = options;
         if (options.quick) own.requests = 400;
-        auto measured = measure(own, model);
-        if (!measured.ok()) return measured.error();
-        rows.insert(rows.end(), measured->begin(), measured->end());
+        append(rows, model.name + ": resident memory", measure(own, model));
     }
     return rows;
 }

@@ -75,8 +75,8 @@ Result<std::vector<BarRow>> run_overhead(const BenchOptions& options) {
         auto scratch = ScratchFolder::create(options.scratch_dir);
         if (!scratch.ok()) return scratch.error();
         auto row = OverheadRun(options, model, scratch->path()).run();
-        if (!row.ok()) return row.error();
-        rows.push_back(std::move(row).value());
+        rows.push_back(row.ok() ? *row
+                                : failed_row(model.name + ": overhead", row.error().message));
     }
     return rows;
 }

@@ -198,11 +198,11 @@ Result<std::vector<BarRow>> run_ttft(const BenchOptions& options) {
         auto scratch = ScratchFolder::create(options.scratch_dir);
         if (!scratch.ok()) return scratch.error();
         auto measured = TtftRun(options, model, scratch->path()).run();
-        if (!measured.ok()) return measured.error();
-        rows.insert(rows.end(), measured->begin(), measured->end());
+        append(rows, model.name + ": time to first token", std::move(measured));
         auto identical = identity_row(options, model, scratch->path() + "/identity");
-        if (!identical.ok()) return identical.error();
-        rows.push_back(std::move(identical).value());
+        rows.push_back(identical.ok() ? *identical
+                                      : failed_row(model.name + ": greedy tokens identical",
+                                                   identical.error().message));
     }
     return rows;
 }
