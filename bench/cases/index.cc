@@ -21,7 +21,8 @@ Result<std::vector<BarRow>> run_index(const BenchOptions& options) {
         bar.what = row.what;
         bar.measured = row.measured;
         if (row.reference > 0) bar.reference = row.reference;
-        if (row.ratio > 0) bar.ratio = row.ratio;
+        // at_most judges the measured value itself, which a ratio would hide.
+        if (row.ratio > 0 && !row.at_most) bar.ratio = row.ratio;
         if (row.bar > 0) bar.bar = row.bar;
         bar.comparison = row.at_most ? Comparison::at_most : Comparison::at_least;
         bar.ok = row.ok;
