@@ -8,6 +8,7 @@
 #include <ggml-cpu.h>
 #include <ggml.h>
 
+#include "engine/model/packed_q41.h"
 #include "engine/model/step_graph.h"
 #include "engine/model/step_state.h"
 
@@ -54,6 +55,7 @@ size_t place_buffers(const StepState& s, std::byte* base, StepBuffers* out) {
     for (float*& rope : out->rope) rope = floats(rows, h.rope_dim);
     const int64_t widest = std::max({h.n_embd, h.n_ff, s.heads_width()});
     out->q8k = take(kTiledRows * ggml_row_size(GGML_TYPE_Q8_K, (widest + 255) / 256 * 256));
+    out->packed_rows = take(rows * packed_row_bytes((widest + 31) / 32 * 32));
     return at;
 }
 

@@ -12,7 +12,8 @@
 namespace quire {
 namespace {
 
-using AnyOp = std::variant<EmbedOp, NormOp, QkvOp, AttendOp, QuantiseOp, DotOp, SoftcapOp>;
+using AnyOp = std::variant<EmbedOp, NormOp, QkvOp, AttendOp, QuantiseOp, DotOp, QuantisePackedOp,
+                           PackedOp, SoftcapOp>;
 
 void run_any(ggml_tensor*, int thread, int n_threads, void* op) {
     const StepFence fence;
@@ -63,7 +64,10 @@ class GraphImpl final : public StepGraph {
         int64_t column = 0;
         for (ggml_tensor* part : p.parts) {
             const MatmulTraits& traits = state_->model->traits(part);
-            if (traits.small_rows != nullptr && rows < kTiledRows) {
+            if (const std::byte* packed = state_->model->packed(part)) {
+                add(QuantisePackedOp{state_, rows, in, p.n_in});
+                add(PackedOp{state_, rows, packed, p.n_in, part->ne[1], out + column, p.n_out});
+            } else if (traits.small_rows != nullptr && rows < kTiledRows) {
                 // Also resets the cursor that the product shares, so once per product.
                 add(QuantiseOp{state_, rows, in, p.n_in});
                 add(DotOp{state_, rows, part, traits.small_rows, out + column, p.n_out});

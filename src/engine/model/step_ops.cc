@@ -7,6 +7,8 @@
 #include <ggml-cpu.h>
 #include <ggml.h>
 
+#include "engine/model/packed_q41.h"
+
 namespace quire {
 namespace {
 
@@ -195,6 +197,36 @@ void DotOp::run(int thread, int n_threads) const {
                 out[r * out_stride + i] =
                     dot(w, state->buf.q8k + static_cast<size_t>(r) * row_bytes, n_in);
         }
+    }
+}
+
+void QuantisePackedOp::run(int thread, int n_threads) const {
+    if (thread == 0) state->dot_cursor.store(0, std::memory_order_relaxed);
+    const size_t row_bytes = packed_row_bytes(n_in);
+    for (int32_t r = thread; r < rows; r += n_threads)
+        quantise_packed_row(in + r * n_in, n_in,
+                            state->buf.packed_rows + static_cast<size_t>(r) * row_bytes);
+}
+
+void PackedOp::run(int thread, int n_threads) const {
+    (void)thread;
+    const int64_t groups = n_out / kPackedOutputs;
+    const size_t row_bytes = packed_row_bytes(n_in);
+    // A few groups stay in the first-level cache while blocks of rows pass by them.
+    constexpr int64_t kChunkMax = 4;
+    constexpr int32_t kRowBlock = 8;
+    const auto chunk =
+        static_cast<int32_t>(std::clamp<int64_t>(groups / (4 * n_threads), 1, kChunkMax));
+    while (true) {
+        const int64_t from = state->dot_cursor.fetch_add(chunk, std::memory_order_relaxed);
+        if (from >= groups) return;
+        const int64_t to = std::min<int64_t>(from + chunk, groups);
+        for (int32_t r = 0; r < rows; r += kRowBlock)
+            for (int64_t g = from; g < to; ++g)
+                multiply_packed_q41(packed, g, n_in,
+                                    state->buf.packed_rows + static_cast<size_t>(r) * row_bytes,
+                                    std::min(kRowBlock, rows - r),
+                                    out + r * out_stride + g * kPackedOutputs, out_stride);
     }
 }
 

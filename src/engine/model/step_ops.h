@@ -68,6 +68,27 @@ struct DotOp {
     void run(int thread, int n_threads) const;
 };
 
+// Quantises rows for PackedOp.
+struct QuantisePackedOp {
+    StepState* state;
+    int32_t rows;
+    const float* in;
+    int64_t n_in;
+    void run(int thread, int n_threads) const;
+};
+
+// out[r][i] = packed weights row i . quantised row r (packed_q41.h).
+struct PackedOp {
+    StepState* state;
+    int32_t rows;
+    const std::byte* packed;
+    int64_t n_in;
+    int64_t n_out;
+    float* out;
+    int64_t out_stride;
+    void run(int thread, int n_threads) const;
+};
+
 // logits = cap * tanh(logits / cap)
 struct SoftcapOp {
     StepState* state;

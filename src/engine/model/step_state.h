@@ -30,6 +30,7 @@ struct StepBuffers {
     float* logits = nullptr;   // [logit rows][n_vocab]
     float* rope[2] = {};       // [rows][rope_dim]: full, window
     std::byte* q8k = nullptr;  // [kTiledRows][Q8_K row]
+    std::byte* packed_rows = nullptr;  // [rows][packed_row_bytes(widest)]
 };
 
 struct LayerGeometry {
