@@ -80,6 +80,7 @@ Cache::~Cache() {
         for (Message& message : mailbox_.drain())
             if (message.loaded) on_loaded(*message.loaded);
     }
+    begin_put_off();
     storer_.reset();
 }
 
@@ -128,7 +129,7 @@ const TenantKeys& Cache::tenant_keys(const std::string& tenant) {
     return it->second;
 }
 
-std::vector<LeaseId> Cache::poll() {
+std::vector<LeaseId> Cache::poll(bool busy) {
     for (Message& message : mailbox_.drain()) {
         if (message.loaded) on_loaded(*message.loaded);
         if (message.stored) on_stored(*message.stored);
@@ -141,6 +142,7 @@ std::vector<LeaseId> Cache::poll() {
         if (retry_waiting_ || now >= held->wait_until_ns) start(*held);
     }
     retry_waiting_ = false;
+    if (!busy || put_off_bytes_ > store_bytes_max() / 2) begin_put_off();
     return expired;
 }
 
@@ -161,8 +163,10 @@ Status Cache::grow(LeaseId id, uint32_t tokens) {
         LeaseTable& table = held.tables[g];
         while (table.slots.size() < blocks) {
             const uint32_t slot = pool_->take(g);
-            if (slot == kNoArenaSlot)
+            if (slot == kNoArenaSlot) {
+                begin_put_off();  // their pins may be what is missing
                 return make_error(Code::full, "every KV page of --kv-memory is in use");
+            }
             slot_states_[g][slot] = {};
             table.slots.push_back(slot);
             table.slabs.push_back(pool_->data(g, slot).data());

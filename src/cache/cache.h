@@ -46,7 +46,10 @@ class Cache {
     Result<LeaseId> acquire(const AcquireRequest& request);
     const LeaseInfo& info(LeaseId id) const;
     // Handles what movers reported; retries waiting leases. Returns leases past their deadline.
-    std::vector<LeaseId> poll();
+    // Stores of published blocks begin here, unless `busy` says that somebody waits for a first
+    // token: then they are put off, within a bound, so that copying never competes with computing
+    // it.
+    std::vector<LeaseId> poll(bool busy = false);
 
     // Whether every group could give pages for `tokens` tokens now (an upper bound).
     bool has_room(uint32_t tokens) const;
@@ -154,6 +157,9 @@ class Cache {
     uint8_t wanted_tiers(uint32_t group, uint32_t slot, const PrefixHash& hash, const BlockKey& key,
                          bool force);
     bool offer(uint32_t group, uint32_t slot, uint8_t tiers, std::vector<StoreItem>& to_store);
+    void put_off(std::vector<StoreItem> items);
+    void begin_put_off();
+    uint64_t store_bytes_max() const;
     void submit_stores(std::vector<StoreItem> items);
     void on_stored(StoreDone& done);
     void trim_windows(Lease& lease);
@@ -176,6 +182,9 @@ class Cache {
     uint64_t next_op_ = 1;
     std::unordered_map<BlockKey, std::pair<uint64_t, size_t>, Hash128Hasher> loading_;
     std::unordered_map<std::string, TenantKeys> tenants_;  // as many as are configured
+
+    std::vector<StoreItem> put_off_;  // pinned and counted as pending, not yet with the storer
+    uint64_t put_off_bytes_ = 0;
 
     Ghosts ghosts_;
     RecentPrompts recent_;

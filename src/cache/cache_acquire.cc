@@ -284,7 +284,7 @@ void Cache::note_use(Lease& held, const Survey& found, uint32_t use) {
             offer(g, slot, wanted_tiers(g, slot, hash, held.keys->key(g, hash), false), to_store);
         }
     }
-    submit_stores(std::move(to_store));
+    put_off(std::move(to_store));
 }
 
 void Cache::register_computing(Lease& held, uint32_t from_block) {

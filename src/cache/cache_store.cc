@@ -1,6 +1,7 @@
 // From computed pages to published blocks, and their copies in lower tiers.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "cache/cache.h"
@@ -25,7 +26,7 @@ void Cache::commit(LeaseId id, uint32_t computed_tokens) {
         know_prefix(held, full);
         std::vector<StoreItem> to_store;
         for (uint32_t b = from; b < held.known.size(); ++b) publish_block(held, b, to_store);
-        submit_stores(std::move(to_store));
+        put_off(std::move(to_store));
         retry_waiting_ = true;
     }
     trim_windows(held);
@@ -116,8 +117,7 @@ uint8_t Cache::wanted_tiers(uint32_t group, uint32_t slot, const PrefixHash& has
 bool Cache::offer(uint32_t group, uint32_t slot, uint8_t tiers, std::vector<StoreItem>& to_store) {
     if (tiers == 0) return true;
     const std::span<std::byte> slab = pool_->data(group, slot);
-    const uint64_t bound = std::min(options_.pending_store_bytes_max, arena_->capacity_bytes() / 4);
-    if (stats_.pending_store_bytes + slab.size() > bound) {
+    if (stats_.pending_store_bytes + slab.size() > store_bytes_max()) {
         for (size_t i = 0; i < tiers_.size(); ++i)
             if (tiers >> i & 1) ++stats_.store_skipped[static_cast<int>(tiers_[i].tier)];
         return false;  // it stays in G1 and is offered again when used again
@@ -129,6 +129,21 @@ bool Cache::offer(uint32_t group, uint32_t slot, uint8_t tiers, std::vector<Stor
     to_store.push_back(
         {group, slot, slab_header(slab).key, slab, slot_states_[group][slot].sealed, tiers, 1});
     return true;
+}
+
+void Cache::put_off(std::vector<StoreItem> items) {
+    for (const StoreItem& item : items) put_off_bytes_ += item.slab.size();
+    put_off_.insert(put_off_.end(), std::make_move_iterator(items.begin()),
+                    std::make_move_iterator(items.end()));
+}
+
+void Cache::begin_put_off() {
+    put_off_bytes_ = 0;
+    submit_stores(std::exchange(put_off_, {}));
+}
+
+uint64_t Cache::store_bytes_max() const {
+    return std::min(options_.pending_store_bytes_max, arena_->capacity_bytes() / 4);
 }
 
 void Cache::submit_stores(std::vector<StoreItem> items) {
@@ -188,6 +203,7 @@ void Cache::spill(LeaseId id) {
 }
 
 bool Cache::store_all() {
+    begin_put_off();
     std::vector<StoreItem> to_store;
     bool all_offered = true;
     for (uint32_t g = 0; g < slot_states_.size(); ++g) {

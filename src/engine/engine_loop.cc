@@ -56,7 +56,10 @@ void EngineCore::take_snapshot(bool now) {
 
 bool EngineCore::turn() {
     for (Command& command : mailbox_.drain()) command();
-    check_deadlines(cache_->poll());
+    const bool prompts = std::any_of(active_.begin(), active_.end(), [](const auto& job) {
+        return job->started && job->first_token_ns == 0;
+    });
+    check_deadlines(cache_->poll(prompts));
     finish_flushes();
     admit();
     for (auto& job : active_) note_ready(*job);

@@ -19,7 +19,7 @@
 namespace quire::kernels {
 
 inline constexpr int32_t kRowBlock = 6;   // rows that share the registers of a micro-kernel
-inline constexpr int32_t kThinRows = 16;  // rows (positions x heads of a group) of a thin sequence
+inline constexpr int32_t kThinRows = 64;  // rows (positions x heads of a group) of a thin sequence
 inline constexpr int32_t kLaneSums = 16;  // partial sums of probabilities that a row carries
 
 // One thread's scratch memory: `rows` rows of head_dim floats each.
