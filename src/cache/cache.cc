@@ -35,7 +35,7 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheOptions& options,
     if (!evict)
         return make_error(Code::invalid,
                           "unknown eviction policy '" + std::string(options.evict) + "'");
-    auto arena = SlotArena::create(options.layout, options.g1_bytes, kMinSlots);
+    auto arena = SlotArena::create(options.layout, options.g1_bytes, kMinSlots, true);
     if (!arena.ok()) return arena.error();
 
     std::unique_ptr<Cache> cache(new Cache(options, clock, std::move(wake)));

@@ -134,6 +134,7 @@ class Cache {
     void know_prefix(Lease& lease, uint32_t blocks);
     void let_go(Lease& lease);
     void become_ready(Lease& lease);
+    void copy_last_block(Lease& lease);
     void note_use(Lease& lease, const Survey& found, uint32_t use);
     void register_computing(Lease& lease, uint32_t from_block);
     void unregister_computing(Lease& lease);

@@ -1,5 +1,6 @@
 // From a prompt to a lease: what is where, what to take, what to wait for.
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "base/check.h"
@@ -253,7 +254,40 @@ void Cache::let_go(Lease& held) {
     held.pending_loads = 0;
 }
 
+// A prompt that ends with a block, all of it in G1: the lease gets a copy of that last block to
+// write its last token into, and computes one token instead of a whole block. Publishing it finds
+// the original.
+void Cache::copy_last_block(Lease& held) {
+    const uint32_t block_tokens = options_.layout.block_tokens;
+    const uint32_t last = held.prompt_tokens / block_tokens - 1;
+    if (held.prompt_tokens % block_tokens != 0 || last == 0 ||
+        held.info.cached_tokens != last * block_tokens)
+        return;
+    std::vector<BlockIndex> known(last + 1, kNoBlock);
+    if (index_->find(held.chain.blocks().first(last + 1), known) <= last) return;
+    for (uint32_t g = 0; g < held.tables.size(); ++g)
+        if (index_->slot(known[last], g, Tier::g1) == kNoSlot) return;
+    for (uint32_t g = 0; g < held.tables.size(); ++g) {
+        const uint32_t from = index_->slot(known[last], g, Tier::g1);
+        pool_->pin(g, from);  // not a victim for its own copy
+        const uint32_t slot = pool_->take(g);
+        if (slot != kNoArenaSlot) {
+            slot_states_[g][slot] = {};
+            const std::span<const std::byte> original = pool_->data(g, from);
+            std::memcpy(pool_->data(g, slot).data(), original.data(), original.size());
+            held.tables[g].slots.push_back(slot);
+            held.tables[g].slabs.push_back(pool_->data(g, slot).data());
+        }
+        pool_->unpin(g, from);
+        if (slot == kNoArenaSlot)
+            return;  // grow() makes what is missing; the whole block is computed
+    }
+    held.info.cached_tokens += block_tokens - 1;
+    held.info.tokens_by_tier[static_cast<int>(Tier::g1)] += block_tokens - 1;
+}
+
 void Cache::become_ready(Lease& held) {
+    if (options_.enabled && held.reuse) copy_last_block(held);
     held.computed_tokens = held.info.cached_tokens;
     held.info.state = LeaseState::ready;
     recent_.add(held.chain.root(), held.ns(), held.chain.tokens().first(held.prompt_tokens),

@@ -38,9 +38,20 @@ TEST(Cache, AlwaysLeavesATokenToCompute) {
     const LeaseId first = h.acquire(prompt);
     h.compute(first, prompt, {});
     h.cache->release(first);
+    // The last block is copied, and only its last token computed.
     const LeaseId again = h.acquire(prompt);
-    EXPECT_EQ(h.cache->info(again).cached_tokens, 80u);
+    EXPECT_EQ(h.cache->info(again).cached_tokens, 95u);
+    h.expect_pages(again, prompt, {});
+    h.compute(again, prompt, {});
+    EXPECT_EQ(h.cache->stats().deduplicated_blocks, 2u);
     h.cache->release(again);
+    // Only in G1; elsewhere the whole block is computed.
+    h.settle_stores();
+    h.cache->flush(Tier::g1);
+    const LeaseId loaded = h.acquire(prompt);
+    h.settle(loaded);
+    EXPECT_EQ(h.cache->info(loaded).cached_tokens, 80u);
+    h.cache->release(loaded);
 }
 
 TEST(Cache, KeepsSaltsAndTenantsApart) {
@@ -58,7 +69,7 @@ TEST(Cache, KeepsSaltsAndTenantsApart) {
     EXPECT_EQ(h.cache->info(tenant).miss, MissReason::other_tenant);
     h.cache->release(tenant);
     const LeaseId same = h.acquire(prompt, "alice", "s1");
-    EXPECT_EQ(h.cache->info(same).cached_tokens, 48u);
+    EXPECT_EQ(h.cache->info(same).cached_tokens, 63u);
     h.cache->release(same);
 }
 

@@ -135,7 +135,7 @@ TEST_P(EngineTest, SameTokensColdAndFromEveryTier) {
 
     const Reply g1 = run(text, 16);
     EXPECT_EQ(g1.tokens, cold.tokens);
-    EXPECT_EQ(g1.timing.cached_tokens[0], whole);
+    EXPECT_GE(g1.timing.cached_tokens[0], whole);
 
     ASSERT_TRUE(engine_->flush({Tier::g1}, true).ok());
     const Reply g2 = run(text, 16);

@@ -5,7 +5,7 @@
 namespace quire {
 
 Result<std::unique_ptr<SlotArena>> SlotArena::create(const KvLayout& layout, uint64_t budget_bytes,
-                                                     uint32_t min_slots) {
+                                                     uint32_t min_slots, bool prefault) {
     QUIRE_TRY(layout.validate());
     uint64_t per_slot = 0;
     for (size_t g = 0; g < layout.groups.size(); ++g) per_slot += layout.slab_bytes(g);
@@ -18,7 +18,8 @@ Result<std::unique_ptr<SlotArena>> SlotArena::create(const KvLayout& layout, uin
     if (slots >= kNoArenaSlot) return make_error(Code::invalid, "a KV budget over 2^32 blocks");
 
     std::unique_ptr<SlotArena> made(new SlotArena());
-    auto arena = Arena::create({.bytes = slots * per_slot, .what = "KV blocks"});
+    auto arena =
+        Arena::create({.bytes = slots * per_slot, .what = "KV blocks", .prefault = prefault});
     if (!arena.ok()) return arena.error();
     made->arena_ = std::move(arena).value();
     made->slots_ = static_cast<uint32_t>(slots);

@@ -26,7 +26,7 @@ class SlotArena {
     // full when fewer than `min_slots` slots fit the budget (the message says how many bytes would
     // do); io when the machine refuses the memory.
     static Result<std::unique_ptr<SlotArena>> create(const KvLayout& layout, uint64_t budget_bytes,
-                                                     uint32_t min_slots);
+                                                     uint32_t min_slots, bool prefault = false);
 
     uint32_t slots_per_group() const { return slots_; }
     size_t groups() const { return bases_.size(); }
