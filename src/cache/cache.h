@@ -71,6 +71,8 @@ class Cache {
     bool store_all();
     // Drops all unpinned blocks of a tier; returns how many.
     uint64_t flush(Tier tier);
+    // Whether movers hold pages: some will be free when they report.
+    bool moving() const { return stats_.pending_stores > 0 || !loads_.empty(); }
     CacheStats stats() const;
     const KvLayout& layout() const { return options_.layout; }
     CostModel& cost() { return options_.cost; }

@@ -118,7 +118,8 @@ bool EngineCore::make_room(Job& job, uint32_t tokens) {
         if (cache_->grow(job.lease, tokens).ok()) return true;
         Job* youngest = active_.back().get();
         if (youngest == &job) {
-            if (active_.size() > 1) return false;  // older jobs will finish
+            // Older jobs will finish, or movers will let go of the pages they hold.
+            if (active_.size() > 1 || cache_->moving()) return false;
             finish(
                 job, Finish::error,
                 make_error(Code::full, "the request needs more KV memory than --kv-memory gives"));
