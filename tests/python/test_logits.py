@@ -1,8 +1,8 @@
 """Our logits against Transformers on the same GGUF dequantised, over 2,048 tokens of real text.
 
-ggml multiplies by weights as they are quantised and rounds activations to 8 bits; Transformers
-computes in float32. That is the difference allowed here. (From the same weights stored as float32
-our logits differ from Transformers' by a mean KL of 1e-6.)
+Both multiply by the weights as they are quantised. Transformers computes in float32; our products
+round activations to 16 bits, which is hardly seen. ggml rounds them to 8: with its products the
+best token agreed at 96.6 % of positions and the mean KL was .004.
 """
 
 import functools
@@ -83,14 +83,13 @@ def compare(name):
     return same / TOKENS, float(numpy.mean(divergences))
 
 
+# Without AVX2 the products are ggml's, whose activations have 8 bits.
+PACKED = " avx2 " in pathlib.Path("/proc/cpuinfo").read_text()
+BOUNDS = (0.995, 1e-4) if PACKED else (0.97, 0.01)
+
+
 @pytest.mark.parametrize("name", sorted(quire_server.MODEL_FILES))
-def test_logits_are_close_to_transformers(name):
+def test_logits_agree_with_transformers(name):
     agreement, mean_kl = compare(name)
-    assert mean_kl <= 0.01
-    assert agreement >= 0.95  # what a wrong layer, position or norm could never reach
-
-
-@pytest.mark.xfail(reason="measured 96.6 % (SmolLM2) and 96.7 % (Gemma): ggml's 8-bit activations")
-@pytest.mark.parametrize("name", sorted(quire_server.MODEL_FILES))
-def test_top_token_agrees_at_97_of_100_positions(name):
-    assert compare(name)[0] >= 0.97
+    assert agreement >= BOUNDS[0]
+    assert mean_kl <= BOUNDS[1]

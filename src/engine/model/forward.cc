@@ -8,7 +8,7 @@
 #include <ggml-cpu.h>
 #include <ggml.h>
 
-#include "engine/model/packed_q41.h"
+#include "engine/model/packed/rows.h"
 #include "engine/model/step_graph.h"
 #include "engine/model/step_state.h"
 
@@ -54,8 +54,7 @@ size_t place_buffers(const StepState& s, std::byte* base, StepBuffers* out) {
     out->logits = floats(tail, h.n_vocab);
     for (float*& rope : out->rope) rope = floats(rows, h.rope_dim);
     const int64_t widest = std::max({h.n_embd, h.n_ff, s.heads_width()});
-    out->q8k = take(kTiledRows * ggml_row_size(GGML_TYPE_Q8_K, (widest + 255) / 256 * 256));
-    out->packed_rows = take(rows * packed_row_bytes((widest + 31) / 32 * 32));
+    out->packed_rows = take(rows * packed::row_bytes((widest + 31) / 32 * 32));
     return at;
 }
 
@@ -71,6 +70,7 @@ class ForwardImpl final : public Forward {
             return make_error(Code::invalid, "threads and the bounds of a step must be positive");
         state_.attention =
             config.attention != nullptr ? config.attention : &kernels::best_attention();
+        state_.product = &packed::best_product(state_.attention->isa);
         state_.config.max_logit_rows = std::min(config.max_logit_rows, config.max_rows);
         QUIRE_TRY(init_layers());
         const size_t bytes = place_buffers(state_, nullptr, &state_.buf);

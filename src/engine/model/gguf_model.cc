@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "engine/model/packed_q41.h"
 
 namespace quire {
 
@@ -25,7 +24,6 @@ Result<std::unique_ptr<GgufModel>> GgufModel::open(const std::string& path) {
     auto weights = Weights::load(**file, model->hparams_);
     if (!weights) return weights.error();
     model->weights_ = std::move(weights).value();
-    QUIRE_TRY(model->pack_all());
     QUIRE_TRY(model->probe_all());
 
     const std::string identity = "quire numerics " + std::to_string(kNumericsVersion) + '\n' +
@@ -43,37 +41,10 @@ std::vector<const ggml_tensor*> GgufModel::matrices() const {
         all.insert(all.end(), {&layer.qkv, &layer.out, &layer.gate_up, &layer.down});
     }
     std::vector<const ggml_tensor*> tensors;
-    for (const Projection* p : all) tensors.insert(tensors.end(), p->parts.begin(), p->parts.end());
+    for (const Projection* p : all)
+        for (const Matrix& m : p->parts)
+            if (m.ggml != nullptr) tensors.push_back(m.ggml);
     return tensors;
-}
-
-// A second copy, so that whoever reads the weights as ggml's finds them as they were.
-Status GgufModel::pack_all() {
-    if (!packed_q41_supported()) return {};
-    const auto fits = [](const ggml_tensor* t) {
-        return t->type == GGML_TYPE_Q4_1 && t->ne[0] % kPackedInputs == 0 &&
-               t->ne[1] % kPackedOutputs == 0;
-    };
-    size_t bytes = 0;
-    for (const ggml_tensor* t : matrices())
-        if (fits(t)) bytes += packed_q41_bytes(t->ne[0], t->ne[1]);
-    if (bytes == 0) return {};
-    auto arena = Arena::create({.bytes = bytes, .what = "the model's packed weights"});
-    if (!arena) return arena.error();
-    packed_arena_ = std::move(arena).value();
-    std::byte* next = packed_arena_.data();
-    for (const ggml_tensor* t : matrices()) {
-        if (!fits(t)) continue;
-        pack_q41(t->data, t->nb[1], t->ne[0], t->ne[1], next);
-        packed_[t] = next;
-        next += packed_q41_bytes(t->ne[0], t->ne[1]);
-    }
-    return {};
-}
-
-const std::byte* GgufModel::packed(const ggml_tensor* matrix) const {
-    const auto it = packed_.find(matrix);
-    return it == packed_.end() ? nullptr : it->second;
 }
 
 Status GgufModel::probe_all() {

@@ -6,10 +6,8 @@
 
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "base/arena.h"
 #include "base/result.h"
 #include "core/hash128.h"
 #include "core/kv_layout.h"
@@ -22,7 +20,7 @@ namespace quire {
 
 // Raised whenever the same weights would give other K and V bits (RoPE, norms, rounding): a cache
 // of an older number is another model.
-inline constexpr uint32_t kNumericsVersion = 2;
+inline constexpr uint32_t kNumericsVersion = 3;
 
 class GgufModel {
  public:
@@ -36,17 +34,14 @@ class GgufModel {
     // A digest of the weights and hyper-parameters that change K and V, and of kNumericsVersion.
     const ModelId& id() const { return id_; }
     KvLayout kv_layout(uint32_t block_tokens) const { return hparams_.kv_layout(block_tokens); }
-    // The plan for one of weights()'s matrices.
+    // The plan for one of weights()'s matrices that are not packed.
     const MatmulTraits& traits(const ggml_tensor* matrix) const;
-    // The matrix interleaved for our own product (packed_q41.h), or null: multiply by traits().
-    const std::byte* packed(const ggml_tensor* matrix) const;
     // The most padding any matrix needs: every step computes at least this many rows.
     int32_t min_rows() const { return min_rows_; }
 
  private:
     GgufModel() = default;
     std::vector<const ggml_tensor*> matrices() const;
-    Status pack_all();
     Status probe_all();
 
     struct Shape {
@@ -61,8 +56,6 @@ class GgufModel {
     std::unique_ptr<Weights> weights_;
     ModelId id_;
     std::vector<Shape> shapes_;
-    Arena packed_arena_;
-    std::unordered_map<const ggml_tensor*, const std::byte*> packed_;
     int32_t min_rows_ = 1;
 };
 

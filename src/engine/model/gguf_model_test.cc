@@ -157,15 +157,22 @@ TEST(GgufModel, IdentityFollowsWhatChangesKeysAndValues) {
     EXPECT_NE(id(file.path()), id(base.path));
 }
 
-TEST(GgufModel, KquantsGetOurKernelOrPadding) {
-    for (const int32_t type : {GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K}) {
+TEST(GgufModel, QuantisedMatricesArePackedAndOthersAreNot) {
+    for (const int32_t type : {GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, GGML_TYPE_Q8_0, GGML_TYPE_F16}) {
         const auto tiny = test::write_tiny_model(
             {.matrix_type = type, .n_layers = 1, .n_embd = 256, .head_dim = 64, .n_ff = 512});
         const auto model = GgufModel::open(tiny.path);
         ASSERT_TRUE(model.ok()) << model.error().message;
-        const MatmulTraits& t = (*model)->traits((*model)->weights().layer(0).down.parts[0]);
-        EXPECT_TRUE(t.min_rows == 1 || t.min_rows == kTiledRows);
-        EXPECT_FALSE(t.small_rows != nullptr && t.min_rows != 1);
+        const Matrix& down = (*model)->weights().layer(0).down.parts[0];
+        EXPECT_EQ(down.n_in, 512);
+        EXPECT_EQ(down.n_out, 256);
+        if (type == GGML_TYPE_F16) {
+            EXPECT_EQ(down.packed, nullptr);
+            EXPECT_GE((*model)->traits(down.ggml).min_rows, 1);
+        } else {
+            EXPECT_NE(down.packed, nullptr);
+            EXPECT_EQ(down.ggml, nullptr);
+        }
     }
 }
 

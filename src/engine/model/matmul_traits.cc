@@ -57,17 +57,6 @@ bool same_bits(const Row& a, const Row& b) {
     return memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-Row by_kernel(KquantDot dot, const ggml_tensor* weights, int64_t n_out, const float* input) {
-    const int64_t n_in = weights->ne[0];
-    std::vector<uint8_t> quantised(ggml_row_size(GGML_TYPE_Q8_K, n_in));
-    ggml_get_type_traits_cpu(GGML_TYPE_Q8_K)->from_float(input, quantised.data(), n_in);
-    Row out;
-    for (int64_t i = 0; i < n_out; ++i)
-        out.push_back(dot(static_cast<const char*>(weights->data) + i * weights->nb[1],
-                          quantised.data(), n_in));
-    return out;
-}
-
 }  // namespace
 
 Result<MatmulTraits> probe_matmul(const ggml_tensor* weights) {
@@ -84,14 +73,6 @@ Result<MatmulTraits> probe_matmul(const ggml_tensor* weights) {
     size_t first = rows.size() - 1;
     while (first > 0 && same_bits(rows[first - 1], truth)) --first;
     MatmulTraits traits{.min_rows = kRowCounts[first]};
-    if (traits.min_rows == kTiledRows) {
-        const float* input = inputs.data() + (kMaxRows - 1) * n_in;
-        for (const Accumulate how : {Accumulate::fused, Accumulate::separate}) {
-            const KquantDot dot = kquant_dot(weights->type, how);
-            if (dot != nullptr && same_bits(by_kernel(dot, weights, n_out, input), truth))
-                return MatmulTraits{.min_rows = 1, .small_rows = dot};
-        }
-    }
     if (traits.min_rows > kTiledRows)
         return make_error(Code::unsupported,
                           std::string("matrices of type ") + ggml_type_name(weights->type) +

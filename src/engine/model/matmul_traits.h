@@ -7,14 +7,13 @@
 // Measured on AVX-512: Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0 agree at all row counts; F16, BF16, F32 and
 // IQ4_NL differ between 1 row and more; K-quants differ between fewer than 8 rows and more. So each
 // matrix is probed when it is loaded, with its own bytes, and gets the cheapest plan that holds:
-//   1. nothing to do;  2. our own kernel below 8 rows (kquant_rows.h);
-//   3. never fewer than 2, or than 8, rows: the rest are padding whose results are thrown away.
+// nothing to do, or never fewer than 2, or than 8, rows, the rest being padding whose results are
+// thrown away. Only matrices that have no packed layout come here (packed/layout.h).
 #pragma once
 
 #include <cstdint>
 
 #include "base/result.h"
-#include "engine/model/kquant_rows.h"
 
 struct ggml_tensor;
 
@@ -23,8 +22,7 @@ namespace quire {
 inline constexpr int32_t kTiledRows = 8;  // from here on ggml multiplies K-quants tile-wise
 
 struct MatmulTraits {
-    int32_t min_rows = 1;            // pad to this many
-    KquantDot small_rows = nullptr;  // use this below kTiledRows rows
+    int32_t min_rows = 1;  // pad to this many
 };
 
 // unsupported: no plan makes this matrix independent of the row count; the message names the type.

@@ -1,5 +1,6 @@
 #include "engine/model/step_graph.h"
 
+#include <algorithm>
 #include <deque>
 #include <variant>
 
@@ -12,8 +13,7 @@
 namespace quire {
 namespace {
 
-using AnyOp = std::variant<EmbedOp, NormOp, QkvOp, AttendOp, QuantiseOp, DotOp, QuantisePackedOp,
-                           PackedOp, SoftcapOp>;
+using AnyOp = std::variant<EmbedOp, NormOp, QkvOp, AttendOp, QuantisePackedOp, PackedOp, SoftcapOp>;
 
 void run_any(ggml_tensor*, int thread, int n_threads, void* op) {
     const StepFence fence;
@@ -61,24 +61,21 @@ class GraphImpl final : public StepGraph {
 
     // out[rows][p.n_out] = in[rows][p.n_in] x p
     void multiply(const Projection& p, float* in, float* out, int32_t rows) {
+        const auto is_packed = [](const Matrix& m) { return m.packed != nullptr; };
+        if (std::any_of(p.parts.begin(), p.parts.end(), is_packed)) {
+            add(QuantisePackedOp{state_, rows, in, p.n_in});
+            add(PackedOp{state_, rows, &p, out});
+        }
         int64_t column = 0;
-        for (ggml_tensor* part : p.parts) {
-            const MatmulTraits& traits = state_->model->traits(part);
-            if (const std::byte* packed = state_->model->packed(part)) {
-                add(QuantisePackedOp{state_, rows, in, p.n_in});
-                add(PackedOp{state_, rows, packed, p.n_in, part->ne[1], out + column, p.n_out});
-            } else if (traits.small_rows != nullptr && rows < kTiledRows) {
-                // Also resets the cursor that the product shares, so once per product.
-                add(QuantiseOp{state_, rows, in, p.n_in});
-                add(DotOp{state_, rows, part, traits.small_rows, out + column, p.n_out});
-            } else {
-                ggml_tensor* y = ggml_mul_mat(context_, part, leaf(in, p.n_in, rows));
+        for (const Matrix& m : p.parts) {
+            if (!is_packed(m)) {
+                ggml_tensor* y = ggml_mul_mat(context_, m.ggml, leaf(in, p.n_in, rows));
                 y->data = out + column;
                 y->nb[1] = static_cast<size_t>(p.n_out) * sizeof(float);
                 y->nb[2] = y->nb[3] = y->nb[1] * static_cast<size_t>(rows);
                 ggml_build_forward_expand(graph_, y);
             }
-            column += part->ne[1];
+            column += m.n_out;
         }
     }
 

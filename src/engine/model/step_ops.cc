@@ -7,7 +7,8 @@
 #include <ggml-cpu.h>
 #include <ggml.h>
 
-#include "engine/model/packed_q41.h"
+#include "engine/model/packed/product.h"
+#include "engine/model/packed/rows.h"
 
 namespace quire {
 namespace {
@@ -171,62 +172,56 @@ void AttendOp::run(int thread, int n_threads) const {
     if (!state->batch.sequences.empty()) state->attention->run(state->batch, thread, n_threads);
 }
 
-void QuantiseOp::run(int thread, int n_threads) const {
-    if (thread == 0) state->dot_cursor.store(0, std::memory_order_relaxed);
-    constexpr int64_t kBlock = 256;
-    const size_t block_bytes = ggml_row_size(GGML_TYPE_Q8_K, kBlock);
-    const ggml_from_float_t quantise = ggml_get_type_traits_cpu(GGML_TYPE_Q8_K)->from_float;
-    const int64_t blocks = rows * n_in / kBlock;
-    for (int64_t b = thread; b < blocks; b += n_threads)
-        quantise(in + b * kBlock, state->buf.q8k + static_cast<size_t>(b) * block_bytes, kBlock);
-}
-
-void DotOp::run(int thread, int n_threads) const {
-    (void)thread;
-    const int64_t n_in = weights->ne[0];
-    const int64_t n_out = weights->ne[1];
-    const size_t row_bytes = ggml_row_size(GGML_TYPE_Q8_K, n_in);
-    const auto chunk = static_cast<int32_t>(std::max<int64_t>(16, n_out / (8 * n_threads)));
-    while (true) {
-        const int64_t from = state->dot_cursor.fetch_add(chunk, std::memory_order_relaxed);
-        if (from >= n_out) return;
-        const int64_t to = std::min<int64_t>(from + chunk, n_out);
-        for (int64_t i = from; i < to; ++i) {
-            const char* w = static_cast<const char*>(weights->data) + i * weights->nb[1];
-            for (int32_t r = 0; r < rows; ++r)
-                out[r * out_stride + i] =
-                    dot(w, state->buf.q8k + static_cast<size_t>(r) * row_bytes, n_in);
-        }
-    }
-}
-
 void QuantisePackedOp::run(int thread, int n_threads) const {
-    if (thread == 0) state->dot_cursor.store(0, std::memory_order_relaxed);
-    const size_t row_bytes = packed_row_bytes(n_in);
+    if (thread == 0) state->packed_cursor.store(0, std::memory_order_relaxed);
+    const size_t row_bytes = packed::row_bytes(n_in);
     for (int32_t r = thread; r < rows; r += n_threads)
-        quantise_packed_row(in + r * n_in, n_in,
-                            state->buf.packed_rows + static_cast<size_t>(r) * row_bytes);
+        packed::quantise_row(in + r * n_in, n_in,
+                             state->buf.packed_rows + static_cast<size_t>(r) * row_bytes);
 }
 
+namespace {
+
+// Groups [from, to) of one matrix for all rows: a few groups stay in the first-level cache while
+// blocks of rows pass by them.
+void multiply_groups(const StepState& s, const Matrix& m, int64_t from, int64_t to, int32_t rows,
+                     float* out, int64_t out_stride) {
+    constexpr int32_t kRowBlock = 8;
+    const size_t row_bytes = packed::row_bytes(m.n_in);
+    const size_t group_bytes = packed::group_bytes(m.layout, m.n_in);
+    for (int32_t r = 0; r < rows; r += kRowBlock)
+        for (int64_t g = from; g < to; ++g)
+            s.product->multiply({.layout = m.layout,
+                                 .group = m.packed + static_cast<size_t>(g) * group_bytes,
+                                 .n_in = m.n_in,
+                                 .rows = s.buf.packed_rows + static_cast<size_t>(r) * row_bytes,
+                                 .n_rows = std::min(kRowBlock, rows - r),
+                                 .out = out + r * out_stride + g * packed::kOutputs,
+                                 .out_stride = out_stride});
+}
+
+}  // namespace
+
+// Threads take chunks of groups; chunks are numbered over all parts.
 void PackedOp::run(int thread, int n_threads) const {
     (void)thread;
-    const int64_t groups = n_out / kPackedOutputs;
-    const size_t row_bytes = packed_row_bytes(n_in);
-    // A few groups stay in the first-level cache while blocks of rows pass by them.
     constexpr int64_t kChunkMax = 4;
-    constexpr int32_t kRowBlock = 8;
-    const auto chunk =
-        static_cast<int32_t>(std::clamp<int64_t>(groups / (4 * n_threads), 1, kChunkMax));
-    while (true) {
-        const int64_t from = state->dot_cursor.fetch_add(chunk, std::memory_order_relaxed);
-        if (from >= groups) return;
-        const int64_t to = std::min<int64_t>(from + chunk, groups);
-        for (int32_t r = 0; r < rows; r += kRowBlock)
-            for (int64_t g = from; g < to; ++g)
-                multiply_packed_q41(packed, g, n_in,
-                                    state->buf.packed_rows + static_cast<size_t>(r) * row_bytes,
-                                    std::min(kRowBlock, rows - r),
-                                    out + r * out_stride + g * kPackedOutputs, out_stride);
+    const int64_t all = projection->n_out / packed::kOutputs;
+    const int64_t chunk = std::clamp<int64_t>(all / (4 * n_threads), 1, kChunkMax);
+    int64_t next = state->packed_cursor.fetch_add(1, std::memory_order_relaxed);
+    int64_t first = 0;   // number of the part's first chunk
+    int64_t column = 0;  // of the part's first output
+    for (const Matrix& m : projection->parts) {
+        const int64_t groups = m.packed == nullptr ? 0 : m.n_out / packed::kOutputs;
+        const int64_t chunks = (groups + chunk - 1) / chunk;
+        for (; next < first + chunks;
+             next = state->packed_cursor.fetch_add(1, std::memory_order_relaxed)) {
+            const int64_t from = (next - first) * chunk;
+            multiply_groups(*state, m, from, std::min(from + chunk, groups), rows, out + column,
+                            projection->n_out);
+        }
+        first += chunks;
+        column += m.n_out;
     }
 }
 

@@ -48,26 +48,6 @@ struct AttendOp {
     void run(int thread, int n_threads) const;
 };
 
-// Quantises rows to Q8_K for DotOp.
-struct QuantiseOp {
-    StepState* state;
-    int32_t rows;
-    const float* in;
-    int64_t n_in;
-    void run(int thread, int n_threads) const;
-};
-
-// out[r][i] = weights row i . quantised row r, by a kernel for few rows.
-struct DotOp {
-    StepState* state;
-    int32_t rows;
-    const ggml_tensor* weights;
-    KquantDot dot;
-    float* out;
-    int64_t out_stride;
-    void run(int thread, int n_threads) const;
-};
-
 // Quantises rows for PackedOp.
 struct QuantisePackedOp {
     StepState* state;
@@ -77,15 +57,12 @@ struct QuantisePackedOp {
     void run(int thread, int n_threads) const;
 };
 
-// out[r][i] = packed weights row i . quantised row r (packed_q41.h).
+// out[r] = quantised row r times the projection's packed parts.
 struct PackedOp {
     StepState* state;
     int32_t rows;
-    const std::byte* packed;
-    int64_t n_in;
-    int64_t n_out;
+    const Projection* projection;
     float* out;
-    int64_t out_stride;
     void run(int thread, int n_threads) const;
 };
 

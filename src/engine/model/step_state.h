@@ -13,24 +13,24 @@
 
 #include "base/arena.h"
 #include "engine/model/forward.h"
+#include "engine/model/packed/product.h"
 #include "engine/model/rope.h"
 
 namespace quire {
 
 // Rows are contiguous in each buffer.
 struct StepBuffers {
-    float* x = nullptr;        // [rows][n_embd] residual stream
-    float* x_tail = nullptr;   // [logit rows][n_embd] the same, once only logit rows go on
-    float* normed = nullptr;   // [rows][n_embd]
-    float* qkv = nullptr;      // [rows][(n_heads + 2 n_kv_heads) head_dim]
-    float* attn = nullptr;     // [rows][n_heads head_dim]
-    float* delta = nullptr;    // [rows][n_embd] what attention or feed-forward adds
-    float* gate_up = nullptr;  // [rows][2 n_ff]
-    float* act = nullptr;      // [rows][n_ff]
-    float* logits = nullptr;   // [logit rows][n_vocab]
-    float* rope[2] = {};       // [rows][rope_dim]: full, window
-    std::byte* q8k = nullptr;  // [kTiledRows][Q8_K row]
-    std::byte* packed_rows = nullptr;  // [rows][packed_row_bytes(widest)]
+    float* x = nullptr;                // [rows][n_embd] residual stream
+    float* x_tail = nullptr;           // [logit rows][n_embd] the same, once only logit rows go on
+    float* normed = nullptr;           // [rows][n_embd]
+    float* qkv = nullptr;              // [rows][(n_heads + 2 n_kv_heads) head_dim]
+    float* attn = nullptr;             // [rows][n_heads head_dim]
+    float* delta = nullptr;            // [rows][n_embd] what attention or feed-forward adds
+    float* gate_up = nullptr;          // [rows][2 n_ff]
+    float* act = nullptr;              // [rows][n_ff]
+    float* logits = nullptr;           // [logit rows][n_vocab]
+    float* rope[2] = {};               // [rows][rope_dim]: full, window
+    std::byte* packed_rows = nullptr;  // [rows][packed::row_bytes(widest)]
 };
 
 struct LayerGeometry {
@@ -52,6 +52,7 @@ struct StepState {
     ForwardConfig config;
     KvLayout layout;
     const kernels::AttentionOps* attention = nullptr;
+    const packed::ProductOps* product = nullptr;
     std::vector<LayerGeometry> layers;
     std::vector<RopeTable> ropes;  // one or two
     Arena arena;
@@ -72,7 +73,7 @@ struct StepState {
     Arena workspace;
     kernels::AttnBatch batch;  // of the layer at hand
     std::atomic<int32_t> attention_cursor{0};
-    std::atomic<int32_t> dot_cursor{0};
+    std::atomic<int32_t> packed_cursor{0};
 
     int32_t heads_width() const {
         const HParams& h = model->hparams();

@@ -9,6 +9,8 @@
 #include <ggml.h>
 
 #include "base/hash.h"
+#include "engine/model/packed/pack.h"
+#include "engine/model/packed/product.h"
 
 namespace quire {
 namespace {
@@ -28,6 +30,11 @@ bool can_multiply(int32_t type) {
     return ggml_get_type_traits_cpu(t)->vec_dot != nullptr &&
            ggml_get_type_traits_cpu(ggml_get_type_traits_cpu(t)->vec_dot_type)->from_float !=
                nullptr;
+}
+
+// Without vector instructions ggml's own products are faster than the oracle.
+bool can_pack() {
+    return packed::best_product(kernels::Isa::avx512).isa != kernels::Isa::ref;
 }
 
 }  // namespace
@@ -61,6 +68,7 @@ class WeightLoader {
         size_t offset = 0;
         bool changes_kv = true;
         std::function<void(std::byte*)> bind;
+        bool pack = false;
     };
 
     void fail(Code code, const std::string& what) {
@@ -119,30 +127,46 @@ class WeightLoader {
         return t;
     }
 
-    // Runs of matrices of one type become one tensor each.
+    static int64_t rows_of(const GgufTensor& t) { return t.shape[1]; }
+
+    // One matrix out of tensors of one type over the same input, their rows joined.
+    void add_matrix(Projection* p, const std::vector<const GgufTensor*>& sources, bool changes_kv) {
+        int64_t rows = 0;
+        bool pack = can_pack();
+        for (const GgufTensor* t : sources) {
+            rows += rows_of(*t);
+            pack = pack && packed::layout_for(t->type, p->n_in, rows_of(*t)).has_value();
+        }
+        const size_t index = p->parts.size();
+        if (!pack) {
+            ggml_tensor* t = new_matrix(sources[0]->type, p->n_in, rows, sources[0]->name);
+            if (t == nullptr) return;
+            p->parts.push_back({.n_in = p->n_in, .n_out = rows, .ggml = t});
+            return add(sources, changes_kv, [t](std::byte* data) { t->data = data; });
+        }
+        const packed::Layout layout = *packed::layout_for(sources[0]->type, p->n_in, rows);
+        p->parts.push_back({.n_in = p->n_in, .n_out = rows, .layout = layout});
+        wishes_.push_back({sources, bytes_, changes_kv,
+                           [p, index](std::byte* data) { p->parts[index].packed = data; }, true});
+        bytes_ = aligned(bytes_ + packed::packed_bytes(layout, p->n_in, rows));
+    }
+
+    // Runs of matrices of one type become one matrix each.
     void projection(Projection* p, int64_t n_in,
                     const std::vector<std::pair<std::string, int64_t>>& mats,
                     bool changes_kv = true) {
         p->n_in = n_in;
         std::vector<const GgufTensor*> run;
-        int64_t rows = 0;
         auto flush = [&] {
-            if (run.empty()) return;
-            ggml_tensor* t = new_matrix(run[0]->type, n_in, rows, run[0]->name);
-            if (t != nullptr) {
-                p->parts.push_back(t);
-                add(run, changes_kv, [t](std::byte* data) { t->data = data; });
-            }
-            p->n_out += rows;
+            if (!run.empty()) add_matrix(p, run, changes_kv);
             run.clear();
-            rows = 0;
         };
         for (const auto& [name, n_out] : mats) {
             const GgufTensor* t = take(name, n_in, n_out, true);
             if (t == nullptr) return;
             if (!run.empty() && run[0]->type != t->type) flush();
             run.push_back(t);
-            rows += n_out;
+            p->n_out += n_out;
         }
         flush();
     }
@@ -153,13 +177,21 @@ class WeightLoader {
         w_->embedding_ = new_matrix(e->type, h_.n_embd, h_.n_vocab, e->name);
         if (w_->embedding_ == nullptr) return;
         matrix(e, w_->embedding_);
-        if (file_.find("output.weight") != nullptr) {
-            projection(&w_->head_, h_.n_embd, {{"output.weight", h_.n_vocab}}, false);
-        } else {
-            w_->head_ = {{w_->embedding_}, h_.n_embd, h_.n_vocab};
-        }
+        plan_head(*e);
         vector("output_norm.weight", h_.n_embd, &w_->output_norm_, true, false);
         vector("rope_freqs.weight", h_.rope_dim / 2, &w_->rope_factors_, false);
+    }
+
+    // A tied head is packed beside the embedding, which is looked up row by row.
+    void plan_head(const GgufTensor& embedding) {
+        Projection* head = &w_->head_;
+        if (file_.find("output.weight") != nullptr)
+            return projection(head, h_.n_embd, {{"output.weight", h_.n_vocab}}, false);
+        head->n_in = h_.n_embd;
+        head->n_out = h_.n_vocab;
+        if (can_pack() && packed::layout_for(embedding.type, h_.n_embd, h_.n_vocab))
+            return add_matrix(head, {&embedding}, false);
+        head->parts = {{.n_in = h_.n_embd, .n_out = h_.n_vocab, .ggml = w_->embedding_}};
     }
 
     void plan_layer(int32_t index) {
@@ -217,13 +249,23 @@ class WeightLoader {
         std::byte* const start = w_->arena_.data() + wish->offset;
         std::byte* at = start;
         for (const GgufTensor* t : wish->sources) {
-            const std::span<std::byte> bytes(at, t->bytes);
+            if (wish->pack) scratch_.resize(t->bytes);
+            const std::span<std::byte> bytes(wish->pack ? scratch_.data() : at, t->bytes);
             QUIRE_TRY(file_.read(*t, bytes));
             if (wish->changes_kv) note(*t, bytes);
-            at += t->bytes;
+            at += wish->pack ? pack(*t, at) : t->bytes;
         }
         wish->bind(start);
         return {};
+    }
+
+    // From scratch_ to `out`; returns the bytes written.
+    size_t pack(const GgufTensor& t, std::byte* out) const {
+        const int64_t n_in = t.shape[0];
+        const size_t row_bytes = ggml_row_size(static_cast<ggml_type>(t.type), n_in);
+        packed::pack(t.type, scratch_.data(), row_bytes, n_in, rows_of(t), out);
+        return packed::packed_bytes(*packed::layout_for(t.type, n_in, rows_of(t)), n_in,
+                                    rows_of(t));
     }
 
     void note(const GgufTensor& t, std::span<const std::byte> bytes) {
@@ -244,6 +286,7 @@ class WeightLoader {
     std::vector<Wish> wishes_;
     std::set<std::string> used_;
     size_t bytes_ = 0;
+    std::vector<std::byte> scratch_;
     std::string identity_;
 };
 

@@ -1,4 +1,5 @@
-// The weights of a model as ggml tensors, read once into memory of our own.
+// The weights of a model, read once into memory of our own: packed for our own products where there
+// is a layout for their type and shape (packed/layout.h), as ggml tensors otherwise.
 //
 // Matrices that read the same input are joined row-wise when their types agree (Q|K|V, gate|up):
 // one product instead of three, each row's bits unchanged. Immutable after load(); any thread
@@ -15,15 +16,25 @@
 #include "core/hash128.h"
 #include "engine/model/gguf_file.h"
 #include "engine/model/hparams.h"
+#include "engine/model/packed/layout.h"
 
 struct ggml_context;
 struct ggml_tensor;
 
 namespace quire {
 
+// Either packed or a ggml tensor.
+struct Matrix {
+    int64_t n_in = 0;
+    int64_t n_out = 0;
+    const std::byte* packed = nullptr;
+    packed::Layout layout;  // of packed
+    ggml_tensor* ggml = nullptr;
+};
+
 // Up to three matrices [n_in -> n_out_i] over the same input, outputs side by side in one row.
 struct Projection {
-    std::vector<ggml_tensor*> parts;
+    std::vector<Matrix> parts;
     int64_t n_in = 0;
     int64_t n_out = 0;  // over all parts
 };

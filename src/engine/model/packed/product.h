@@ -1,0 +1,41 @@
+// Products of packed weights with rows of activations: one table row per instruction set.
+//
+// Every implementation gives the same bits, and a row's bits do not depend on the rows beside it.
+// Per block of 32 inputs (16 for kind k6), s being an exact integer sum of (code - offset) value:
+//   acc = fma(d_w step_a, float(s), acc);  then, where there are minima,  acc = fma(m_w, sum_a,
+//   acc)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/model/packed/layout.h"
+#include "kernels/attention.h"
+
+namespace quire::packed {
+
+struct Product {
+    Layout layout;
+    const std::byte* group;  // 16 outputs
+    int64_t n_in;
+    const std::byte* rows;  // row_bytes(n_in) apart
+    int32_t n_rows;
+    float* out;  // out[r * out_stride + i], i in [0, 16)
+    int64_t out_stride;
+};
+
+struct ProductOps {
+    kernels::Isa isa;
+    const char* name;
+    bool (*cpu_has_it)();
+    void (*multiply)(const Product& product);
+};
+
+// Slowest first; the first row is the oracle.
+std::span<const ProductOps> product_table();
+
+// The fastest row for this CPU that needs no more than `isa`.
+const ProductOps& best_product(kernels::Isa isa);
+
+}  // namespace quire::packed

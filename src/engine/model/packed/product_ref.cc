@@ -1,0 +1,82 @@
+// The oracle: one output, one row, one input at a time, in the order that product.h states.
+#include <cmath>
+
+#include "engine/model/packed/product_isas.h"
+#include "engine/model/packed/rows.h"
+#include "kernels/ref/half.h"
+
+namespace quire::packed {
+namespace {
+
+const uint8_t* bytes(const std::byte* p) {
+    return reinterpret_cast<const uint8_t*>(p);
+}
+
+float half_at(const uint8_t* p, int64_t index) {
+    const uint8_t* at = p + 2 * index;
+    return kernels::ref::f16_to_f32(static_cast<uint16_t>(at[0] | at[1] << 8));
+}
+
+int32_t code_at(int bits, const uint8_t* codes, int64_t output, int i) {
+    const int v = i / 4;
+    const int64_t lane = output * 4 + i % 4;
+    if (bits == 8) return codes[v * 64 + lane];
+    const int32_t low = codes[v % 4 * 64 + lane] >> (v / 4 * 4) & 15;
+    if (bits == 5) return low | (codes[256 + lane] >> v & 1) << 4;
+    if (bits == 6) return low | (codes[256 + v / 4 * 64 + lane] >> (v % 4 * 2) & 3) << 4;
+    return low;
+}
+
+// Activations keep inputs 0, 2, 1, 3 of each four.
+int32_t value_at(const Row& row, int64_t input) {
+    constexpr int kPlace[4] = {0, 2, 1, 3};
+    return row.values[input / 4 * 4 + kPlace[input % 4]];
+}
+
+float multiply_one(const Product& p, const Row& row, int64_t output) {
+    const Layout& l = p.layout;
+    const uint8_t* scales = bytes(p.group);
+    const uint8_t* codes = scales + scales_bytes(l, p.n_in);
+    float acc = 0;
+    for (int64_t b = 0; b < blocks_of(p.n_in); ++b, codes += code_block_bytes(l.bits)) {
+        int32_t sum[2] = {};
+        for (int i = 0; i < kInputs; ++i)
+            sum[i / 16] +=
+                (code_at(l.bits, codes, output, i) - l.offset) * value_at(row, b * kInputs + i);
+        const float step = row.steps[b];
+        const float whole = static_cast<float>(sum[0] + sum[1]);
+        const uint8_t* super = scales + static_cast<size_t>(b / 8) * super_bytes();
+        const uint8_t* own = super + 64 + b % 8 * 32 + output;
+        switch (l.scales) {
+            case Scales::d:
+                acc = std::fma(half_at(scales + b * 32, output) * step, whole, acc);
+                break;
+            case Scales::dm:
+                acc = std::fma(half_at(scales + b * 64, output) * step, whole, acc);
+                acc = std::fma(half_at(scales + b * 64 + 32, output), row.sums[b], acc);
+                break;
+            case Scales::k:
+                acc = std::fma(half_at(super, output) * own[0] * step, whole, acc);
+                acc = std::fma(-(half_at(super + 32, output) * own[16]), row.sums[b], acc);
+                break;
+            case Scales::k6:
+                for (int h = 0; h < 2; ++h)
+                    acc = std::fma(half_at(super, output) * static_cast<int8_t>(own[16 * h]) * step,
+                                   static_cast<float>(sum[h]), acc);
+                break;
+        }
+    }
+    return acc;
+}
+
+}  // namespace
+
+void ref_multiply(const Product& p) {
+    for (int32_t r = 0; r < p.n_rows; ++r) {
+        const Row row = row_at(p.rows + static_cast<size_t>(r) * row_bytes(p.n_in), p.n_in);
+        for (int64_t o = 0; o < kOutputs; ++o)
+            p.out[r * p.out_stride + o] = multiply_one(p, row, o);
+    }
+}
+
+}  // namespace quire::packed
