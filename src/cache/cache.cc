@@ -57,8 +57,9 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheOptions& options,
         if (!row)
             return make_error(Code::invalid,
                               "unknown admission policy '" + std::string(lower.admit) + "'");
-        cache->tiers_.push_back({lower.store, lower.store->info().tier, row->make(4 * slots)});
+        cache->tiers_.push_back({lower.store, lower.store->info().tier, row->make(4 * slots), -1});
         stores.push_back(lower.store);
+        cache->note_origins(*lower.store);
     }
     Cache* self = cache.get();
     cache->pool_ =
@@ -93,11 +94,11 @@ void Cache::observe(Metric metric, Tier tier, int64_t from_ns, int64_t to_ns) {
 void Cache::on_evict(uint32_t group, BlockIndex block, uint32_t slot) {
     const int64_t now = clock_.monotonic_ns();
     SlotState& state = slot_states_[group][slot];
+    note_departure(index_->hash(block), state, now);
     observe(Metric::block_lifetime_seconds, Tier::g1, state.published_ns, now);
     observe(Metric::block_idle_before_evict_seconds, Tier::g1, state.used_ns, now);
     state = {};
     if (evict_reason_ == MissReason::evicted) ++stats_.evicted_blocks;
-    ghosts_.note(index_->hash(block), evict_reason_, Tier::g1, now);
 }
 
 Lease& Cache::lease(LeaseId id) {
@@ -124,7 +125,7 @@ const TenantKeys& Cache::tenant_keys(const std::string& tenant) {
         it->second.number = static_cast<uint16_t>(std::min<size_t>(tenants_.size(), 65535));
         for (uint32_t g = 0; g < options_.layout.groups.size(); ++g)
             it->second.scopes.push_back(
-                key_scope(options_.model, options_.layout, g, kCodecRaw16, tenant));
+                key_scope(options_.model, options_.layout.digest(), g, kCodecRaw16, tenant));
     }
     return it->second;
 }
@@ -212,6 +213,7 @@ uint64_t Cache::flush(Tier tier) {
         for (auto& group : slot_states_)
             for (SlotState& state : group)
                 state.stored &= static_cast<uint8_t>(~(1u << (&lower - tiers_.data())));
+        lower.flushed_ns = clock_.monotonic_ns();
         stats_.flushed_blocks += keys.size();
         return keys.size();
     }

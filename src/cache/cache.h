@@ -105,6 +105,7 @@ class Cache {
         TierStore* store;
         Tier tier;
         std::unique_ptr<AdmissionPolicy> admission;
+        int64_t flushed_ns = -1;  // the last flush; -1: never
     };
     struct SlotState {
         int64_t published_ns = 0;
@@ -112,6 +113,7 @@ class Cache {
         bool storing = false;  // a store batch holds it
         bool sealed = false;   // header checksums are valid
         uint8_t stored = 0;    // bit i: the i-th lower tier said ok
+        uint8_t refused = 0;   // bit i: its admission did not want the block
     };
     struct Survey {
         SourceTable sources;
@@ -140,9 +142,22 @@ class Cache {
     void note_use(Lease& lease, const Survey& found, uint32_t use);
     void register_computing(Lease& lease, uint32_t from_block);
     void unregister_computing(Lease& lease);
+
+    // cache_explain.cc
+    struct Why {
+        MissReason reason = MissReason::never_seen;
+        Tier tier = Tier::g1;
+        int64_t ago_ns = -1;  // -1: unknown
+        ModelId holder;
+    };
     void set_miss(Lease& lease, const Survey& found, uint32_t use, uint32_t limit);
-    MissReason why_missing(const BlockChain& chain, const Namespace& ns, uint32_t block, Tier& tier,
-                           int64_t& ago_ns) const;
+    Why why_missing(const BlockChain& chain, const Namespace& ns, const Survey& found,
+                    uint32_t use) const;
+    Why why_gone(const Ghost& ghost) const;
+    void note_departure(const PrefixHash& hash, const SlotState& state, int64_t now_ns);
+    void note_origins(const TierStore& store);
+    const SlabOrigin* held_by_other(const BlockChain& chain, const Namespace& ns,
+                                    uint32_t block) const;
 
     // cache_load.cc
     void begin_loads(Lease& lease, std::vector<std::vector<LoadItem>> per_tier);
@@ -191,6 +206,7 @@ class Cache {
 
     Ghosts ghosts_;
     RecentPrompts recent_;
+    std::vector<SlabOrigin> others_;  // models and layouts, not ours, whose slabs the tiers hold
     CacheStats stats_;
     MissReason evict_reason_ = MissReason::evicted;
 

@@ -3,32 +3,94 @@
 
 namespace quire {
 
-MissReason Cache::why_missing(const BlockChain& chain, const Namespace& ns, uint32_t block,
-                              Tier& tier, int64_t& ago_ns) const {
-    if (const auto ghost = ghosts_.find(chain.blocks()[block])) {
-        tier = ghost->tier;
-        ago_ns = clock_.monotonic_ns() - ghost->at_ns;
-        return ghost->reason;
+// What becomes known about a block when it leaves G1. The ghost is asked only once no tier holds
+// the block, so it names the last one that did.
+void Cache::note_departure(const PrefixHash& hash, const SlotState& state, int64_t now_ns) {
+    Ghost ghost{evict_reason_, Tier::g1, now_ns};
+    for (size_t i = 0; i < tiers_.size(); ++i) {
+        const bool refused = (state.refused & ~state.stored) >> i & 1;
+        if (state.stored >> i & 1)
+            ghost = {MissReason::evicted, tiers_[i].tier, now_ns, true};
+        else if (refused && ghost.reason == MissReason::evicted && !ghost.held_below)
+            ghost = {MissReason::not_admitted, tiers_[i].tier, now_ns};
     }
-    if (block > 0) return MissReason::never_seen;
+    ghosts_.note(hash, ghost);
+}
+
+Cache::Why Cache::why_gone(const Ghost& ghost) const {
+    const int64_t now = clock_.monotonic_ns();
+    if (!ghost.held_below) return {ghost.reason, ghost.tier, now - ghost.at_ns, {}};
+    for (const Lower& lower : tiers_)
+        if (lower.tier == ghost.tier && lower.flushed_ns >= ghost.at_ns)
+            return {MissReason::flushed, ghost.tier, now - lower.flushed_ns, {}};
+    return {ghost.reason, ghost.tier, -1, {}};
+}
+
+void Cache::note_origins(const TierStore& store) {
+    const Hash128 layout = options_.layout.digest();
+    for (const SlabOrigin& origin : store.origins()) {
+        const bool ours = origin.model == options_.model && origin.layout_digest == layout &&
+                          origin.codec == kCodecRaw16;
+        const bool usable = origin.block_tokens >= 1 && origin.block_tokens <= kMaxBlockTokens;
+        if (!ours && usable) others_.push_back(origin);
+    }
+}
+
+// Whether a lower tier has the same tokens' KV, of the same tenant and salt, under another model or
+// layout.
+const SlabOrigin* Cache::held_by_other(const BlockChain& chain, const Namespace& ns,
+                                       uint32_t block) const {
+    const auto held = [&](const SlabOrigin& origin, const PrefixHash& hash) {
+        for (uint32_t g = 0; g < kMaxGroups; ++g) {
+            const BlockKey key = block_key(
+                key_scope(origin.model, origin.layout_digest, g, origin.codec, ns.tenant), hash);
+            uint8_t present = 0;
+            for (const Lower& lower : tiers_) {
+                lower.store->contains({&key, 1}, {&present, 1});
+                if (present) return true;
+            }
+        }
+        return false;
+    };
+    for (const SlabOrigin& origin : others_) {
+        const uint32_t theirs = block * chain.block_tokens() / origin.block_tokens;
+        const size_t tokens = size_t{theirs + 1} * origin.block_tokens;
+        if (tokens > chain.tokens().size()) continue;
+        BlockChain other(chain_root(origin.model, ns), origin.block_tokens);
+        // Parents stay as long as their children: where the first block is not, none is.
+        other.append(chain.tokens().first(origin.block_tokens));
+        if (!held(origin, other.blocks()[0])) continue;
+        other.append(chain.tokens().first(tokens).subspan(origin.block_tokens));
+        if (held(origin, other.blocks()[theirs])) return &origin;
+    }
+    return nullptr;
+}
+
+Cache::Why Cache::why_missing(const BlockChain& chain, const Namespace& ns, const Survey& found,
+                              uint32_t use) const {
+    const uint32_t block = first_missing(options_.layout, found.sources, use);
+    if (const auto ghost = ghosts_.find(chain.blocks()[block])) return why_gone(*ghost);
+    if (const SlabOrigin* other = held_by_other(chain, ns, block))
+        return {MissReason::other_model, Tier::g3, -1, other->model};
+    if (block > 0) return {};
     switch (recent_.first_block_seen(ns, chain.tokens(), options_.layout.block_tokens)) {
         case RecentPrompts::Seen::other_salt:
-            return MissReason::other_salt;
+            return {MissReason::other_salt, Tier::g1, -1, {}};
         case RecentPrompts::Seen::other_tenant:
-            return MissReason::other_tenant;
+            return {MissReason::other_tenant, Tier::g1, -1, {}};
         case RecentPrompts::Seen::same:
         case RecentPrompts::Seen::no:
             break;
     }
-    return MissReason::never_seen;
+    return {};
 }
 
 void Cache::set_miss(Lease& held, const Survey& found, uint32_t use, uint32_t limit) {
     held.info.miss = MissReason::none;
     if (use >= limit) return;
-    int64_t ago_ns = -1;
-    const uint32_t block = use < found.usable ? use : found.usable;
-    held.info.miss = why_missing(held.chain, held.ns(), block, held.info.miss_tier, ago_ns);
+    const Why why = why_missing(held.chain, held.ns(), found, use);
+    held.info.miss = why.reason;
+    held.info.miss_tier = why.tier;
 }
 
 CacheExplanation Cache::explain(TokenSpan prompt, const Namespace& ns) {
@@ -56,9 +118,14 @@ CacheExplanation Cache::explain(TokenSpan prompt, const Namespace& ns) {
         ++answer.blocks_by_tier[static_cast<int>(slowest)];
     }
     if (answer.hit_blocks >= limit) return answer;
-    answer.reason = cut != MissReason::none
-                        ? cut
-                        : why_missing(chain, ns, answer.hit_blocks, answer.tier, answer.ago_ns);
+    answer.reason = cut;
+    if (cut == MissReason::none) {
+        const Why why = why_missing(chain, ns, found, answer.hit_blocks);
+        answer.reason = why.reason;
+        answer.tier = why.tier;
+        answer.ago_ns = why.ago_ns;
+        answer.holder = why.holder;
+    }
     if (const auto difference = recent_.nearest(chain.root(), prompt);
         difference && answer.reason == MissReason::never_seen) {
         answer.differs = true;

@@ -95,7 +95,7 @@ void Cache::finish_item(LoadOp& op, LoadItem& item, const Status& read, int64_t 
         const MissReason reason = sound.code() == Code::corrupt ? MissReason::corrupt
                                   : sound.code() == Code::miss  ? MissReason::evicted
                                                                 : MissReason::io_error;
-        ghosts_.note(item.hash, reason, tier, at_ns);
+        ghosts_.note(item.hash, {reason, tier, at_ns});
         if (sound.code() == Code::corrupt) tiers_[op.lower].store->erase({&item.key, 1});
     }
     for (LeaseId id : item.waiters) {

@@ -98,18 +98,23 @@ void Cache::write_header(const Lease& held, uint32_t group, uint32_t block,
 // Bit i: the i-th lower tier should get a copy of this block.
 uint8_t Cache::wanted_tiers(uint32_t group, uint32_t slot, const PrefixHash& hash,
                             const BlockKey& key, bool force) {
-    const SlotState& state = slot_states_[group][slot];
+    SlotState& state = slot_states_[group][slot];
     if (state.storing) return 0;
     uint8_t wanted = 0;
     for (size_t i = 0; i < tiers_.size(); ++i) {
         if (state.stored >> i & 1) continue;
         uint8_t present = 0;
         tiers_[i].store->contains({&key, 1}, {&present, 1});
-        if (present) continue;
-        if (force || tiers_[i].admission->admit(hash.value))
+        if (present) {
+            state.stored |= static_cast<uint8_t>(1u << i);
+            continue;
+        }
+        if (force || tiers_[i].admission->admit(hash.value)) {
             wanted |= static_cast<uint8_t>(1u << i);
-        else
+        } else {
+            state.refused |= static_cast<uint8_t>(1u << i);
             ++stats_.store_skipped[static_cast<int>(tiers_[i].tier)];
+        }
     }
     return wanted;
 }

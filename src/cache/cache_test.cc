@@ -274,34 +274,6 @@ TEST(Cache, GrowFailsOnlyWhenEverythingIsPinned) {
     h.cache->release(second);
 }
 
-TEST(Cache, ExplainsWhereAPromptDepartsFromTheNearestOne) {
-    Harness h(64);
-    const auto prompt = some_tokens(100, 1);
-    const LeaseId first = h.acquire(prompt);
-    h.compute(first, prompt, {});
-    h.cache->release(first);
-    auto changed = prompt;
-    changed[37] ^= 1;
-    const CacheExplanation answer = h.cache->explain(changed, {});
-    EXPECT_EQ(answer.hit_blocks, 2u);
-    EXPECT_EQ(answer.reason, MissReason::never_seen);
-    ASSERT_TRUE(answer.differs);
-    EXPECT_EQ(answer.first_different_token, 37u);
-    EXPECT_EQ(answer.expected, prompt[37]);
-    EXPECT_EQ(answer.actual, changed[37]);
-}
-
-TEST(Cache, ExplainsEvictionAndFlush) {
-    Harness h(64, testing::two_group_layout(), {});
-    const auto prompt = some_tokens(100, 1);
-    const LeaseId first = h.acquire(prompt);
-    h.compute(first, prompt, {});
-    h.cache->release(first);
-    h.cache->flush(Tier::g1);
-    EXPECT_EQ(h.cache->explain(prompt, {}).reason, MissReason::flushed);
-    EXPECT_EQ(h.cache->explain(prompt, {}).tier, Tier::g1);
-}
-
 TEST(Cache, ReportsLeasesPastTheirDeadline) {
     Harness h(64);
     const auto prompt = some_tokens(40, 1);

@@ -70,6 +70,7 @@ struct CacheExplanation {
     MissReason reason = MissReason::none;
     Tier tier = Tier::g1;
     int64_t ago_ns = -1;   // how long ago the block left; -1 unknown
+    ModelId holder;        // other_model: whose blocks they are
     bool differs = false;  // a nearest cached prompt is known
     uint32_t first_different_token = 0;
     TokenId expected = 0;

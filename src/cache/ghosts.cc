@@ -22,6 +22,8 @@ std::string_view miss_reason_name(MissReason reason) {
             return "other_salt";
         case MissReason::other_tenant:
             return "other_tenant";
+        case MissReason::other_model:
+            return "other_model";
         case MissReason::cheaper_to_recompute:
             return "cheaper_to_recompute";
         case MissReason::no_space:

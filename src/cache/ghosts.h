@@ -27,25 +27,28 @@ enum class MissReason : uint8_t {
     flushed,
     other_salt,
     other_tenant,
+    other_model,
     cheaper_to_recompute,
     no_space,
     cache_off,
 };
-inline constexpr int kMissReasonCount = 12;
+inline constexpr int kMissReasonCount = 13;
 std::string_view miss_reason_name(MissReason reason);
 
 struct Ghost {
     MissReason reason = MissReason::none;
     Tier tier = Tier::g1;
     int64_t at_ns = 0;
+    // `tier` still held the block then: if it does not any more, it is what gave it up, later.
+    bool held_below = false;
 };
 
 class Ghosts {
  public:
     explicit Ghosts(uint32_t capacity_pow2 = 1 << 16) : entries_(capacity_pow2) {}
 
-    void note(const PrefixHash& hash, MissReason reason, Tier tier, int64_t now_ns) {
-        entries_[slot(hash)] = {hash.value.hi, {reason, tier, now_ns}};
+    void note(const PrefixHash& hash, const Ghost& ghost) {
+        entries_[slot(hash)] = {hash.value.hi, ghost};
     }
     std::optional<Ghost> find(const PrefixHash& hash) const {
         const Entry& entry = entries_[slot(hash)];

@@ -27,6 +27,16 @@ std::vector<bool> usable_ends(const KvLayout& layout, const SourceTable& sources
     return ends;
 }
 
+uint32_t first_missing(const KvLayout& layout, const SourceTable& sources, uint32_t n) {
+    for (uint32_t b = 0; b <= n; ++b)
+        for (size_t g = 0; g < sources.size(); ++g)
+            if (sources[g][b] == Source::absent &&
+                b >= first_needed_block(layout.groups[g], layout.block_tokens,
+                                        (n + 1) * layout.block_tokens))
+                return b;
+    return n;
+}
+
 uint32_t longest_usable(const std::vector<bool>& ends) {
     const auto last = std::find(ends.rbegin(), ends.rend(), true);
     return static_cast<uint32_t>(ends.rend() - last);

@@ -56,6 +56,9 @@ uint32_t first_needed_block(const KvGroup& group, uint32_t block_tokens, uint32_
 // for a query at n * B. A shorter prefix may lack a window that a longer one does not need.
 std::vector<bool> usable_ends(const KvLayout& layout, const SourceTable& sources, uint32_t limit);
 
+// The first block, of any group, that keeps n + 1 blocks from being usable; n when none does.
+uint32_t first_missing(const KvLayout& layout, const SourceTable& sources, uint32_t n);
+
 // The largest usable n, or 0.
 uint32_t longest_usable(const std::vector<bool>& ends);
 

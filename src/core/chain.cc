@@ -48,13 +48,13 @@ PrefixHash chain_next(const PrefixHash& parent, TokenSpan block_tokens) {
     return {Hash128{d.hi, d.lo}};
 }
 
-Hash128 key_scope(const ModelId& model, const KvLayout& layout, uint32_t group, uint32_t codec,
-                  std::string_view tenant) {
+Hash128 key_scope(const ModelId& model, const Hash128& layout_digest, uint32_t group,
+                  uint32_t codec, std::string_view tenant) {
     std::string bytes;
     add_field(bytes, "quire-key");
     add_value(bytes, kKeyVersion);
     add_value(bytes, model.value);
-    add_value(bytes, layout.digest());
+    add_value(bytes, layout_digest);
     add_value(bytes, group);
     add_value(bytes, codec);
     add_field(bytes, tenant);

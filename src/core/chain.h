@@ -29,8 +29,8 @@ PrefixHash chain_next(const PrefixHash& parent, TokenSpan block_tokens);
 
 // The identity of a block's bytes in every tier; versioned, so that a change of format is a miss.
 // `scope` is key_scope() of everything that is constant per model, group, codec and tenant.
-Hash128 key_scope(const ModelId& model, const KvLayout& layout, uint32_t group, uint32_t codec,
-                  std::string_view tenant);
+Hash128 key_scope(const ModelId& model, const Hash128& layout_digest, uint32_t group,
+                  uint32_t codec, std::string_view tenant);
 BlockKey block_key(const Hash128& scope, const PrefixHash& prefix);
 
 class BlockChain {

@@ -67,10 +67,10 @@ TEST(Chain, GoldenBlocks) {
 
 TEST(Chain, GoldenKeys) {
     const PrefixHash first = chain_next(chain_root(kModel, {}), counting(16));
-    const Hash128 scope = key_scope(kModel, small_layout(), 0, 1, "");
+    const Hash128 scope = key_scope(kModel, small_layout().digest(), 0, 1, "");
     EXPECT_EQ(scope.to_hex(), "9c59c34826bd61bd59a2c135d7490a2a");
     EXPECT_EQ(block_key(scope, first).value.to_hex(), "9f742cc2a79a14ee11ebc230a05ace57");
-    const Hash128 other = key_scope(kModel, window_layout(), 1, 1, "acme");
+    const Hash128 other = key_scope(kModel, window_layout().digest(), 1, 1, "acme");
     EXPECT_EQ(other.to_hex(), "44e71a58409eb511de0c1b3f4d42a97f");
     EXPECT_EQ(block_key(other, first).value.to_hex(), "a93a339bd9a2375025094adfd44ae70d");
 }
@@ -89,9 +89,12 @@ TEST(Chain, EveryPartOfTheScopeMatters) {
     KvLayout wider = layout;
     wider.block_tokens = 32;
     const std::set<Hash128> scopes = {
-        key_scope(kModel, layout, 0, 1, ""), key_scope(ModelId{}, layout, 0, 1, ""),
-        key_scope(kModel, wider, 0, 1, ""),  key_scope(kModel, layout, 1, 1, ""),
-        key_scope(kModel, layout, 0, 2, ""), key_scope(kModel, layout, 0, 1, "t"),
+        key_scope(kModel, layout.digest(), 0, 1, ""),
+        key_scope(ModelId{}, layout.digest(), 0, 1, ""),
+        key_scope(kModel, wider.digest(), 0, 1, ""),
+        key_scope(kModel, layout.digest(), 1, 1, ""),
+        key_scope(kModel, layout.digest(), 0, 2, ""),
+        key_scope(kModel, layout.digest(), 0, 1, "t"),
     };
     EXPECT_EQ(scopes.size(), 6u);
 }

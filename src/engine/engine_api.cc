@@ -110,6 +110,11 @@ void EngineCore::fill_explanation(const CacheExplanation& from, TokenSpan prompt
         case MissReason::other_tenant:
             text << "; the same text was cached by another tenant";
             break;
+        case MissReason::other_model:
+            text << "; the tiers hold the same text's blocks of another model, or of another "
+                    "version of its arithmetic (model id "
+                 << from.holder.value.to_hex() << "; this one is " << info_.model_id << ")";
+            break;
         case MissReason::cheaper_to_recompute:
             text << "; the next blocks exist, but reading them costs more than computing them";
             break;

@@ -68,6 +68,15 @@ struct TierEntry {
     uint32_t bytes = 0;
 };
 
+// What the keys of some slabs have in common besides tenant and group.
+struct SlabOrigin {
+    ModelId model;
+    Hash128 layout_digest;
+    uint32_t codec = kCodecRaw16;
+    uint32_t block_tokens = 0;
+    friend bool operator==(const SlabOrigin&, const SlabOrigin&) = default;
+};
+
 using TierDone = std::function<void(std::span<const Status> results)>;
 
 class TierStore {
@@ -86,6 +95,9 @@ class TierStore {
     // Everything held, in no order; `unsupported` without caps.lists.
     virtual Result<std::vector<TierEntry>> list() const = 0;
     virtual TierStats stats() const = 0;
+    // Whose slabs were found when the store was opened, as far as a bounded look showed; only for
+    // telling why something misses. Empty for what does not outlive the process.
+    virtual std::vector<SlabOrigin> origins() const { return {}; }
     // Waits until everything accepted so far is stored (durably, where caps.durable) or failed.
     virtual Status flush(int64_t timeout_ns) = 0;
 };

@@ -1,6 +1,7 @@
 // A TierStore for tests: keeps slabs in a map, completes only when told, and misbehaves on request.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -77,6 +78,25 @@ class FakeStore final : public TierStore {
         return stats;
     }
     Status flush(int64_t) override { return {}; }
+    std::vector<SlabOrigin> origins() const override {
+        std::lock_guard lock(mutex_);
+        std::vector<SlabOrigin> found;
+        for (const auto& [key, slab] : slabs_) {
+            SlabHeader header;
+            std::memcpy(&header, slab.data(), sizeof header);
+            const SlabOrigin origin{header.model, header.layout_digest, header.codec,
+                                    header.token_count};
+            if (std::find(found.begin(), found.end(), origin) == found.end())
+                found.push_back(origin);
+        }
+        return found;
+    }
+
+    // Forgets everything, as a tier that needs the room does.
+    void drop_all() {
+        std::lock_guard lock(mutex_);
+        slabs_.clear();
+    }
 
     // Completes the oldest queued get batch; false if there is none.
     bool step() {

@@ -41,7 +41,7 @@ class Harness {
     void open() {
         cache.reset();
         std::vector<LowerTier> lower;
-        for (auto& store : stores) lower.push_back({store.get(), "all"});
+        for (auto& store : stores) lower.push_back({store.get(), admit});
         auto made = Cache::create(options, lower, clock, [] {});
         ASSERT_TRUE(made.ok()) << made.error().message;
         cache = std::move(made).value();
@@ -115,6 +115,16 @@ class Harness {
         return bytes;
     }
 
+    // One request from start to end: computed, committed, stored and let go.
+    void serve(TokenSpan prompt, const std::string& tenant = "", const std::string& salt = "") {
+        const LeaseId id = acquire(prompt, tenant, salt);
+        settle(id);
+        compute(id, prompt, {tenant, salt});
+        cache->release(id);
+        settle_stores();
+    }
+
+    std::string_view admit = "all";  // of every lower tier, at the next open()
     ManualClock clock{1'000'000'000};
     CacheOptions options;
     std::vector<std::unique_ptr<FakeStore>> stores;

@@ -81,6 +81,18 @@ Error errno_error(const std::string& what, int error) {
     return make_error(code, what + ": " + std::generic_category().message(error), error);
 }
 
+Status read_exact(int fd, uint64_t offset, std::span<std::byte> into) {
+    while (!into.empty()) {
+        ssize_t n = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno_error("read", errno);
+        if (n == 0) return make_error(Code::corrupt, "the file ends inside the slab");
+        into = into.subspan(static_cast<size_t>(n));
+        offset += static_cast<uint64_t>(n);
+    }
+    return {};
+}
+
 Result<std::unique_ptr<DiskDir>> DiskDir::open(const std::string& path, DirUse use) {
     if (use != DirUse::read) {
         std::error_code error;

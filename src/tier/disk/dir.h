@@ -4,8 +4,10 @@
 // to it. The lock is the kernel's (flock), so it ends with the process however that dies.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,9 @@ class Fd {
 
 // "what NAME: strerror", Code::full for ENOSPC and EDQUOT, otherwise Code::io; detail is errno.
 Error errno_error(const std::string& what, int error);
+
+// Fills `into` from `offset`. io, or corrupt when the file ends before.
+Status read_exact(int fd, uint64_t offset, std::span<std::byte> into);
 
 enum class DirUse : uint8_t {
     write,  // create, lock, read and write; read-only when the file system says so

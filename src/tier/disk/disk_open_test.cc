@@ -75,6 +75,31 @@ TEST_F(DiskOpen, OtherVersionsAreNamedAndKept) {
     EXPECT_TRUE(put_one(**store, make_slab(1)).ok());
 }
 
+TEST_F(DiskOpen, TellsWhoseSlabsItFound) {
+    const auto slab_of = [](uint64_t number, uint64_t model, uint64_t layout) {
+        AlignedBytes slab = make_slab(number);
+        SlabHeader& header = slab_header(slab.span());
+        header.model = {{model, model}};
+        header.layout_digest = {layout, layout};
+        seal_slab(slab.span());
+        return slab;
+    };
+    // Three lives of one directory, each filling segments of its own.
+    for (uint64_t life = 1; life <= 3; ++life) {
+        auto store = open_at(dir_.path(), *io_);
+        ASSERT_TRUE(store.ok()) << store.error().message;
+        EXPECT_EQ((*store)->origins().size(), life - 1) << "found when opened, not later";
+        for (uint64_t i = 0; i < 5; ++i)
+            ASSERT_TRUE(put_one(**store, slab_of(10 * life + i, life, life == 3 ? 7 : 5)).ok());
+    }
+    auto store = open_at(dir_.path(), *io_);
+    ASSERT_TRUE(store.ok());
+    const std::vector<SlabOrigin> want = {{{{1, 1}}, {5, 5}, kCodecRaw16, 16},
+                                          {{{2, 2}}, {5, 5}, kCodecRaw16, 16},
+                                          {{{3, 3}}, {7, 7}, kCodecRaw16, 16}};
+    EXPECT_EQ((*store)->origins(), want);
+}
+
 TEST_F(DiskOpen, DamagedFormatFile) {
     write_file(dir_.file("FORMAT"), "\x01\x02garbage");
     EXPECT_EQ(open_at(dir_.path(), *io_).code(), Code::invalid);

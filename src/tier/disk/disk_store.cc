@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "format/segment.h"
 #include "tier/disk/disk.h"
+#include "tier/disk/origins.h"
 #include "tier/disk/reader.h"
 #include "tier/disk/recovery.h"
 #include "tier/disk/store_state.h"
@@ -54,8 +55,10 @@ class JoinedGet {
 
 class DiskStore final : public TierStore {
  public:
-    DiskStore(std::unique_ptr<StoreState> state, const Recovered& recovered)
+    DiskStore(std::unique_ptr<StoreState> state, const Recovered& recovered,
+              std::vector<SlabOrigin> origins)
         : state_(std::move(state)),
+          origins_(std::move(origins)),
           writer_(std::make_unique<Writer>(*state_, recovered.log, recovered.next_segment)) {
         state_->journal_later = [this](std::vector<IndexRecord> records) {
             writer_->journal_later(std::move(records));
@@ -177,6 +180,8 @@ class DiskStore final : public TierStore {
         return stats;
     }
 
+    std::vector<SlabOrigin> origins() const override { return origins_; }
+
     Status flush(int64_t timeout_ns) override { return writer_->flush(timeout_ns); }
 
  private:
@@ -185,6 +190,7 @@ class DiskStore final : public TierStore {
     }
 
     std::unique_ptr<StoreState> state_;
+    const std::vector<SlabOrigin> origins_;
     std::unique_ptr<Writer> writer_;
     std::vector<std::unique_ptr<Reader>> readers_;
     std::atomic<size_t> next_reader_{0};
@@ -289,7 +295,8 @@ Result<std::unique_ptr<TierStore>> open_disk_store(const DiskOptions& asked) {
     uint64_t index_bytes = 0;
     for (const auto& [name, bytes] : found->log.old_files) index_bytes += bytes;
     state->counters.index_bytes.store(index_bytes);
-    return std::unique_ptr<TierStore>(new DiskStore(std::move(state), *found));
+    std::vector<SlabOrigin> origins = sample_origins(*state->dir, state->catalog);
+    return std::unique_ptr<TierStore>(new DiskStore(std::move(state), *found, std::move(origins)));
 }
 
 }  // namespace quire

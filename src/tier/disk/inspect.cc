@@ -1,6 +1,5 @@
 // Looking at a directory from outside, and rebuilding its index from the slabs themselves.
 #include <algorithm>
-#include <cerrno>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,18 +34,6 @@ class SlabBuffer {
  private:
     Arena memory_;
 };
-
-Status read_exact(int fd, uint64_t offset, std::span<std::byte> into) {
-    while (!into.empty()) {
-        ssize_t n = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno_error("read", errno);
-        if (n == 0) return make_error(Code::corrupt, "the file ends inside the slab");
-        into = into.subspan(static_cast<size_t>(n));
-        offset += static_cast<uint64_t>(n);
-    }
-    return {};
-}
 
 class Inspector {
  public:
