@@ -273,12 +273,22 @@ void run_items(const AttnBatch& batch, int thread, int n_threads, const ItemKern
     const AttnScratch scratch =
         make_scratch(batch.shape, plan, base + thread * plan.scratch_floats);
     ItemWalker walker(batch, plan, base + n_threads * plan.scratch_floats, scratch);
+    int32_t expected = -1;
     for (;;) {
         // Acquire and release: the thread that draws the last ticket of all knows that every other
         // thread has drawn its own last one, hence has finished its items, and sees their partials.
         const int32_t ticket = batch.cursor->fetch_add(1, std::memory_order_acq_rel);
         if (ticket < plan.n_items) {
-            kernels.attend(walker.item(ticket));
+            AttnItem item = walker.item(ticket);
+            item.fetched = ticket == expected;
+            // Items are alike, so that threads take turns.
+            expected = batch.cursor->load(std::memory_order_relaxed) + n_threads - 1;
+            AttnItem following;
+            if (expected < plan.n_items) {
+                following = ItemWalker(walker).item(expected);
+                item.following = &following;
+            }
+            kernels.attend(item);
             continue;
         }
         if (ticket == plan.n_items + n_threads - 1 && plan.partial_floats > 0)

@@ -47,6 +47,9 @@ struct AttnItem {
     int32_t partition_end = 0;
     float* partials =
         nullptr;  // of partition_begin on; null: the item sees all and writes the output
+    // Likely the thread's next item, or null: its first keys travel while this one's last are used.
+    const AttnItem* following = nullptr;
+    bool fetched = false;  // the item was the last one's `following`
     AttnScratch scratch;
 };
 

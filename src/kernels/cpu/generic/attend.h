@@ -29,6 +29,7 @@ class ItemRunner {
 
     void attend() {
         if (rows_ == 0) return;
+        if (direct_ && !item_.fetched) fetch_first_tile();
         pack_queries();
         clear_total();
         for (int p = item_.partition_begin; p < item_.partition_end; ++p) {
@@ -118,25 +119,59 @@ class ItemRunner {
 
     // Groups that no row sees (their slab may be absent) borrow a visible group's pages: their
     // scores are masked and their V is never read.
-    void find_groups(int tile, Group* groups) const {
-        const int seen_begin = keys_.begin > tile ? keys_.begin : tile;
+    void find_groups(const AttnItem& item, KeyRange keys, int tile, Group* groups) const {
+        const int seen_begin = keys.begin > tile ? keys.begin : tile;
         for (int g = 0; g < kTileGroups; ++g) {
             int key = tile + g * kGroupKeys;
-            if (key + kGroupKeys <= keys_.begin || key >= keys_.end)
+            if (key + kGroupKeys <= keys.begin || key >= keys.end)
                 key = seen_begin / kGroupKeys * kGroupKeys;
-            const std::byte* slab = item_.sequence->slabs[key / shape_.block_tokens];
-            groups[g] =
-                reader_.group(slab + shape_.layer_offset + item_.kv_head * shape_.page_bytes,
-                              key % shape_.block_tokens);
+            const std::byte* slab = item.sequence->slabs[key / shape_.block_tokens];
+            groups[g] = reader_.group(slab + shape_.layer_offset + item.kv_head * shape_.page_bytes,
+                                      key % shape_.block_tokens);
         }
+    }
+
+    // The tile where an item starts, or -1 where it sees nothing.
+    static int first_tile(const AttnItem& item, KeyRange keys) {
+        const int begin = item.partition_begin * kPartitionTokens;
+        const int tile = keys.begin > begin ? keys.begin / kKeyTileTokens * kKeyTileTokens : begin;
+        return tile < keys.end ? tile : -1;
+    }
+
+    // The first tile of the item that follows, or what is in use already.
+    void find_following(const PageTile<V, Reader>& pages, Group* groups) const {
+        const AttnItem* next = item_.following;
+        if (next != nullptr) {
+            const KeyRange keys = visible_keys(shape_, next->sequence->first_pos + next->row_begin,
+                                               next->n_positions);
+            const int tile = first_tile(*next, keys);
+            if (tile >= 0) return find_groups(*next, keys, tile, groups);
+        }
+        for (int g = 0; g < kTileGroups; ++g) groups[g] = pages.groups[g];
     }
 
     PageTile<V, Reader> find_tile(int tile) const {
         PageTile<V, Reader> pages{reader_, {}, {}};
-        find_groups(tile, pages.groups);
+        find_groups(item_, keys_, tile, pages.groups);
         const int next = tile + kKeyTileTokens;
-        find_groups(next < keys_.end ? next : tile, pages.next);
+        const int item_end = item_.partition_end * kPartitionTokens;
+        if (next < keys_.end && next < item_end)
+            find_groups(item_, keys_, next, pages.next);
+        else
+            find_following(pages, pages.next);
         return pages;
+    }
+
+    // Its lines travel while queries are packed.
+    void fetch_first_tile() const {
+        const int tile = first_tile(item_, keys_);
+        if (tile < 0) return;
+        PageTile<V, Reader> pages{reader_, {}, {}};
+        find_groups(item_, keys_, tile, pages.next);
+        for (int d = 0; d < shape_.head_dim; d += 2) pages.template prefetch_k<kTileGroups>(0, d);
+        for (int key = 0; key < kKeyTileTokens; ++key)
+            for (int d = 0; d < shape_.head_dim; d += 32)
+                pages.template prefetch_v<32>(key / kGroupKeys, key % kGroupKeys, d);
     }
 
     TileRange range_of(int position, int tile) const {
