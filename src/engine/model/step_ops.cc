@@ -176,7 +176,7 @@ void QuantisePackedOp::run(int thread, int n_threads) const {
     if (thread == 0) state->packed_cursor.store(0, std::memory_order_relaxed);
     const size_t row_bytes = packed::row_bytes(n_in);
     for (int32_t r = thread; r < rows; r += n_threads)
-        packed::quantise_row(in + r * n_in, n_in,
+        state->product->quantise_row(in + r * n_in, n_in,
                              state->buf.packed_rows + static_cast<size_t>(r) * row_bytes);
 }
 

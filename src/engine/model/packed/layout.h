@@ -7,7 +7,9 @@
 //   scales  per 32 inputs (kinds d, dm) or per 256 (kinds k, k6), padded to 64 bytes
 //   codes   per 32 inputs: 4-bit parts 256 bytes, then planes of higher bits; or 8-bit codes
 //
-// Vector v of a block's codes holds inputs 4v..4v+3 of output 0, then of output 1, and so on.
+// Vector v of a block's codes holds inputs 4v, 4v+2, 4v+1, 4v+3 of output 0, then of output 1, and
+// so on: its even bytes are then the pairs (4v, 4v+1) of 16-bit arithmetic, its odd ones (4v+2,
+// 4v+3).
 //   4 bits   byte vectors 0..3: low nibbles are code vectors 0..3, high nibbles 4..7
 //   5 bits   the same, then one vector whose bit v is the top bit of code vector v
 //   6 bits   the same, then two vectors; bits 2j..2j+1 of vector p are the top of code vector 4p+j
@@ -26,6 +28,8 @@ inline constexpr int64_t kSuperInputs = 256;
 inline constexpr int kCodeVectors = 8;
 inline constexpr size_t kVectorBytes = 64;
 
+// Functions that files of several instruction sets call are always inlined: a shared copy might be
+// the one compiled for the largest.
 enum class Scales : uint8_t {
     d,   // per block: 16 float16 d
     dm,  // per block: 16 float16 d, 16 float16 m
@@ -43,16 +47,16 @@ struct Layout {
     friend constexpr bool operator==(const Layout&, const Layout&) = default;
 };
 
-constexpr int64_t blocks_of(int64_t n_in) {
+[[gnu::always_inline]] constexpr int64_t blocks_of(int64_t n_in) {
     return n_in / kInputs;
 }
-constexpr size_t code_block_bytes(int bits) {
+[[gnu::always_inline]] constexpr size_t code_block_bytes(int bits) {
     return static_cast<size_t>(bits) * kVectorBytes;
 }
-constexpr size_t super_bytes() {
+[[gnu::always_inline]] constexpr size_t super_bytes() {
     return 64 + 8 * 32;
 }
-constexpr size_t scales_bytes(const Layout& l, int64_t n_in) {
+[[gnu::always_inline]] constexpr size_t scales_bytes(const Layout& l, int64_t n_in) {
     const auto blocks = static_cast<size_t>(blocks_of(n_in));
     switch (l.scales) {
         case Scales::d:
@@ -65,7 +69,7 @@ constexpr size_t scales_bytes(const Layout& l, int64_t n_in) {
     }
     return 0;
 }
-constexpr size_t group_bytes(const Layout& l, int64_t n_in) {
+[[gnu::always_inline]] constexpr size_t group_bytes(const Layout& l, int64_t n_in) {
     return scales_bytes(l, n_in) + static_cast<size_t>(blocks_of(n_in)) * code_block_bytes(l.bits);
 }
 

@@ -168,6 +168,8 @@ void put_scales(const Layout& l, const Block& b, int64_t block, int64_t output, 
 void put_codes(int bits, const Block& b, int64_t output, uint8_t* codes) {
     uint32_t word[kCodeVectors];
     std::memcpy(word, b.codes, sizeof(word));
+    // Inputs 0, 2, 1, 3.
+    for (uint32_t& w : word) w = (w & 0xff0000ff) | (w & 0xff00) << 8 | (w & 0xff0000) >> 8;
     const auto put = [&](int vector, uint32_t value) {
         std::memcpy(codes + vector * 64 + output * 4, &value, sizeof(value));
     };

@@ -29,6 +29,10 @@ struct ProductOps {
     kernels::Isa isa;
     const char* name;
     bool (*cpu_has_it)();
+    // Writes row_bytes(n_in); n_in % 32 == 0. value = round-to-nearest-even(x / step), step the
+    // largest magnitude of the block / 32767. A NaN or an infinity makes its block's step, and so
+    // its products, NaN.
+    void (*quantise_row)(const float* in, int64_t n_in, std::byte* row);
     void (*multiply)(const Product& product);
 };
 

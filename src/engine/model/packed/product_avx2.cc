@@ -2,6 +2,7 @@
 
 #include "engine/model/packed/product_generic.h"
 #include "engine/model/packed/product_isas.h"
+#include "engine/model/packed/rows_generic.h"
 
 namespace quire::packed {
 namespace {
@@ -46,6 +47,10 @@ struct Avx2 {
 };
 
 }  // namespace
+
+void avx2_quantise_row(const float* in, int64_t n_in, std::byte* row) {
+    generic::quantise<Avx2>(in, n_in, row);
+}
 
 void avx2_multiply(const Product& product) {
     generic::multiply<Avx2>(product);

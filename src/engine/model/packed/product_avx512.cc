@@ -2,6 +2,7 @@
 
 #include "engine/model/packed/product_generic.h"
 #include "engine/model/packed/product_isas.h"
+#include "engine/model/packed/rows_generic.h"
 
 namespace quire::packed {
 namespace {
@@ -42,6 +43,10 @@ struct Avx512 {
 };
 
 }  // namespace
+
+void avx512_quantise_row(const float* in, int64_t n_in, std::byte* row) {
+    generic::quantise<Avx512>(in, n_in, row);
+}
 
 void avx512_multiply(const Product& product) {
     generic::multiply<Avx512>(product);

@@ -1,8 +1,8 @@
 // The product over vectors of V::kLanes outputs; an ISA brings V and instantiates multiply<V>.
 //
-// Two inputs of one output make a 32-bit lane of 16-bit pairs: the even bytes of a code vector are
-// inputs 0 and 2, the odd ones 1 and 3, which is why rows.h stores four values in the order 0, 2,
-// 1, 3. One multiply-add of pairs then sums two inputs of every output without crossing lanes.
+// Two inputs of one output make a 32-bit lane of 16-bit pairs, the even or the odd bytes of a code
+// vector (layout.h). One multiply-add of pairs sums two inputs of every output without crossing
+// lanes.
 //
 // Measured (AVX-512 VNNI, one core, 576 inputs): 8 rows at once reach most of two multiply-adds a
 // cycle; with one row the two chains per block keep ahead of what memory delivers.

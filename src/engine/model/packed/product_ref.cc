@@ -3,10 +3,13 @@
 
 #include "engine/model/packed/product_isas.h"
 #include "engine/model/packed/rows.h"
+#include "engine/model/packed/rows_generic.h"
 #include "kernels/ref/half.h"
 
 namespace quire::packed {
 namespace {
+
+struct Ref {};
 
 const uint8_t* bytes(const std::byte* p) {
     return reinterpret_cast<const uint8_t*>(p);
@@ -19,18 +22,13 @@ float half_at(const uint8_t* p, int64_t index) {
 
 int32_t code_at(int bits, const uint8_t* codes, int64_t output, int i) {
     const int v = i / 4;
-    const int64_t lane = output * 4 + i % 4;
+    constexpr int kPlace[4] = {0, 2, 1, 3};
+    const int64_t lane = output * 4 + kPlace[i % 4];
     if (bits == 8) return codes[v * 64 + lane];
     const int32_t low = codes[v % 4 * 64 + lane] >> (v / 4 * 4) & 15;
     if (bits == 5) return low | (codes[256 + lane] >> v & 1) << 4;
     if (bits == 6) return low | (codes[256 + v / 4 * 64 + lane] >> (v % 4 * 2) & 3) << 4;
     return low;
-}
-
-// Activations keep inputs 0, 2, 1, 3 of each four.
-int32_t value_at(const Row& row, int64_t input) {
-    constexpr int kPlace[4] = {0, 2, 1, 3};
-    return row.values[input / 4 * 4 + kPlace[input % 4]];
 }
 
 float multiply_one(const Product& p, const Row& row, int64_t output) {
@@ -42,7 +40,7 @@ float multiply_one(const Product& p, const Row& row, int64_t output) {
         int32_t sum[2] = {};
         for (int i = 0; i < kInputs; ++i)
             sum[i / 16] +=
-                (code_at(l.bits, codes, output, i) - l.offset) * value_at(row, b * kInputs + i);
+                (code_at(l.bits, codes, output, i) - l.offset) * row.values[b * kInputs + i];
         const float step = row.steps[b];
         const float whole = static_cast<float>(sum[0] + sum[1]);
         const uint8_t* super = scales + static_cast<size_t>(b / 8) * super_bytes();
@@ -70,6 +68,10 @@ float multiply_one(const Product& p, const Row& row, int64_t output) {
 }
 
 }  // namespace
+
+void ref_quantise_row(const float* in, int64_t n_in, std::byte* row) {
+    generic::quantise<Ref>(in, n_in, row);
+}
 
 void ref_multiply(const Product& p) {
     for (int32_t r = 0; r < p.n_rows; ++r) {

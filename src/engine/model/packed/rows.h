@@ -14,28 +14,23 @@ namespace quire::packed {
 
 // A row in memory is its four arrays one after the other.
 struct Row {
-    const int16_t* values;     // [n_in], each 4 in the order 0, 2, 1, 3: see product_generic.h
+    const int16_t* values;     // [n_in]
     const float* steps;        // [n_in / 32]
     const float* sums;         // [n_in / 32] step times the sum of the block's values
     const int32_t* half_sums;  // [n_in / 16] sums of values
 };
 
-constexpr size_t row_bytes(int64_t n_in) {
+[[gnu::always_inline]] constexpr size_t row_bytes(int64_t n_in) {
     const auto n = static_cast<size_t>(n_in);
     return n * sizeof(int16_t) + n / 32 * 2 * sizeof(float) + n / 16 * sizeof(int32_t);
 }
 
-inline Row row_at(const std::byte* row, int64_t n_in) {
+[[gnu::always_inline]] inline Row row_at(const std::byte* row, int64_t n_in) {
     const auto* steps =
         reinterpret_cast<const float*>(row + static_cast<size_t>(n_in) * sizeof(int16_t));
     const float* sums = steps + blocks_of(n_in);
     return {reinterpret_cast<const int16_t*>(row), steps, sums,
             reinterpret_cast<const int32_t*>(sums + blocks_of(n_in))};
 }
-
-// Writes row_bytes(n_in); n_in % 32 == 0. value = round-to-nearest-even(x / step), step the largest
-// magnitude of the block / 32767. A NaN or an infinity makes its block's step, and so its products,
-// NaN.
-void quantise_row(const float* in, int64_t n_in, std::byte* row);
 
 }  // namespace quire::packed
