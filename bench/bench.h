@@ -13,13 +13,15 @@
 #include "base/result.h"
 #include "bench/bars.h"
 #include "bench/places.h"
+#include "kernels/attention.h"
 
 namespace quire::bench {
 
 struct BenchOptions {
     std::vector<BenchModel> models;
-    uint32_t threads = 0;        // that compute; 0: every core
-    uint32_t repeats = 5;        // of each thing measured; medians are reported
+    uint32_t threads = 0;  // that compute; 0: every core
+    uint32_t repeats = 5;  // of each thing measured; medians are reported
+    const kernels::AttentionOps* attention = nullptr;  // whose instruction set our products use too
     bool quick = false;          // fewer and smaller: does it run at all; bars are not meaningful
     std::string scratch_dir;     // for disk tiers and ceilings
     std::string llama_bench;     // llama-bench; llama-batched-bench lies beside it

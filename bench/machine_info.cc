@@ -49,10 +49,11 @@ std::string disk_name(const std::string& dir) {
 
 }  // namespace
 
-MachineInfo describe_machine(const std::string& scratch_dir, uint32_t threads) {
+MachineInfo describe_machine(const std::string& scratch_dir, uint32_t threads,
+                             const kernels::AttentionOps& ops) {
     MachineInfo info;
     info.cpu = cpu_name();
-    info.isa = kernels::best_attention().name;
+    info.isa = ops.name;
     info.threads = threads;
     info.memory_bytes = machine_memory_bytes();
     info.disk = disk_name(scratch_dir);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/bars.h"
+#include "kernels/attention.h"
 
 namespace quire::bench {
 
@@ -18,7 +19,8 @@ struct MachineInfo {
 };
 
 // `scratch_dir` need not exist; the nearest folder above it is described.
-MachineInfo describe_machine(const std::string& scratch_dir, uint32_t threads);
+MachineInfo describe_machine(const std::string& scratch_dir, uint32_t threads,
+                             const kernels::AttentionOps& ops);
 
 struct BenchReport {
     std::string bench;

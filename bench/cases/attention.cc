@@ -14,7 +14,7 @@ constexpr int kRepeatsMin = 9;
 }  // namespace
 
 Result<std::vector<BarRow>> run_attention(const BenchOptions& options) {
-    const kernels::AttentionOps& ops = kernels::best_attention();
+    const kernels::AttentionOps& ops = *options.attention;
     if (ops.isa == kernels::Isa::ref)
         return make_error(Code::unsupported, "this CPU has neither AVX2 nor AVX-512");
     const int repeats =

@@ -99,5 +99,7 @@ struct AttentionOps {
 std::span<const AttentionOps> attention_table();
 // The fastest one this CPU has. QUIRE_ISA=ref|avx2|avx512 is read by the caller, not here.
 const AttentionOps& best_attention();
+// The row of one instruction set, or null where this CPU lacks it.
+const AttentionOps* find_attention(Isa isa);
 
 }  // namespace quire::kernels

@@ -61,4 +61,10 @@ const AttentionOps& best_attention() {
     return table[0];
 }
 
+const AttentionOps* find_attention(Isa isa) {
+    for (const AttentionOps& ops : attention_table())
+        if (ops.isa == isa && ops.cpu_has_it()) return &ops;
+    return nullptr;
+}
+
 }  // namespace quire::kernels

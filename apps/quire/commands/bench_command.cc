@@ -26,6 +26,7 @@ std::string list_of_benches() {
 struct BenchFlags {
     std::string name;
     std::vector<std::string> models;
+    std::string isa = "auto";
     bool json = false;
     bench::BenchOptions options;
 };
@@ -43,12 +44,21 @@ void add_flags(CLI::App& app, BenchFlags& flags) {
     app.add_option("--dir", o.scratch_dir, "scratch folder, on the disk to measure");
     app.add_option("--llama-bench", o.llama_bench,
                    "engine: llama-bench, with llama-batched-bench beside it");
+    app.add_option("--isa", flags.isa,
+                   "of our kernels; a peer compiled for less is named with --llama-bench")
+        ->check(CLI::IsMember({"auto", "avx2", "avx512"}));
     app.add_option("--trace", o.trace, "policy: a trace in the Mooncake project's format");
     app.add_option("--minutes", o.minutes, "memory: how long; 0: by --requests")
         ->check(CLI::Range(0, 10'000));
     app.add_option("--requests", o.requests, "memory: how many")
         ->check(CLI::Range(uint64_t{100}, uint64_t{1} << 40));
     app.footer(list_of_benches());
+}
+
+const kernels::AttentionOps* find_isa(const std::string& name) {
+    if (name == "avx2") return kernels::find_attention(kernels::Isa::avx2);
+    if (name == "avx512") return kernels::find_attention(kernels::Isa::avx512);
+    return &kernels::best_attention();
 }
 
 }  // namespace
@@ -75,6 +85,9 @@ int run_bench(int argc, const char* const* argv) {
     } else if (!flags.models.empty()) {
         return fail("bench", fmt::format("'{}' takes no model", found->name));
     }
+    options.attention = find_isa(flags.isa);
+    if (options.attention == nullptr)
+        return fail("bench", "this CPU lacks the instructions that --isa names; use --isa auto");
     if (options.threads == 0) options.threads = machine_cores();
     if (options.quick) options.repeats = std::min(options.repeats, 2u);
     if (options.scratch_dir.empty()) options.scratch_dir = bench::cache_folder() + "/bench";
@@ -82,9 +95,10 @@ int run_bench(int argc, const char* const* argv) {
 
     auto rows = found->run(options);
     if (!rows.ok()) return fail(fmt::format("bench {}", found->name), rows.error().message);
-    const bench::BenchReport report{std::string(found->name),
-                                    bench::describe_machine(options.scratch_dir, options.threads),
-                                    std::move(rows).value()};
+    const bench::BenchReport report{
+        std::string(found->name),
+        bench::describe_machine(options.scratch_dir, options.threads, *options.attention),
+        std::move(rows).value()};
     std::cout << (flags.json ? report_json(report) : report_text(report)) << std::flush;
     return all_ok(report.rows) ? kExitOk : kExitNotOk;
 }

@@ -6,17 +6,6 @@
 #include "kernels/attention.h"
 
 namespace quire {
-namespace {
-
-const kernels::AttentionOps* find_attention(kernels::Isa isa) {
-    for (const kernels::AttentionOps& ops : kernels::attention_table()) {
-        if (ops.isa == isa && ops.cpu_has_it()) return &ops;
-    }
-    return nullptr;
-}
-
-}  // namespace
-
 Result<ServeOptions> load_serve_options(const ConfigFlags& flags) {
     ConfigSources sources;
     sources.flags = flags.given();
@@ -56,13 +45,13 @@ Result<EngineOptions> engine_options(const ServeOptions& options) {
             out.attention = &kernels::best_attention();
             break;
         case IsaChoice::ref:
-            out.attention = find_attention(kernels::Isa::ref);
+            out.attention = kernels::find_attention(kernels::Isa::ref);
             break;
         case IsaChoice::avx2:
-            out.attention = find_attention(kernels::Isa::avx2);
+            out.attention = kernels::find_attention(kernels::Isa::avx2);
             break;
         case IsaChoice::avx512:
-            out.attention = find_attention(kernels::Isa::avx512);
+            out.attention = kernels::find_attention(kernels::Isa::avx512);
             break;
     }
     if (out.attention == nullptr) {
