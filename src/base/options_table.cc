@@ -149,7 +149,7 @@ constexpr OptionSpec kTable[] = {
      .type = T::boolean,
      .fallback = "on",
      .section = "Cache",
-     .help = "offer blocks to G3 when computed; off: only when they leave G2"},
+     .help = "offer blocks to G3 when computed; off: only when they leave G2 (without G2: G1)"},
 
     {.key = "threads",
      .type = T::integer,

@@ -57,7 +57,8 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheOptions& options,
         if (!row)
             return make_error(Code::invalid,
                               "unknown admission policy '" + std::string(lower.admit) + "'");
-        cache->tiers_.push_back({lower.store, lower.store->info().tier, row->make(4 * slots), -1});
+        cache->tiers_.push_back(
+            {lower.store, lower.store->info().tier, row->make(4 * slots), -1, lower.write_through});
         stores.push_back(lower.store);
         cache->note_origins(*lower.store);
     }
@@ -68,21 +69,25 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheOptions& options,
                                      self->on_evict(group, block, slot);
                                  });
     cache->storer_ = std::make_unique<Storer>(std::move(stores), [self](StoreDone&& done) {
-        self->mailbox_.post({nullptr, std::make_unique<StoreDone>(std::move(done))});
+        self->mailbox_.post({nullptr, std::make_unique<StoreDone>(std::move(done)), nullptr});
         if (self->wake_) self->wake_();
     });
+    QUIRE_TRY(cache->open_demotion());
     return cache;
 }
 
 Cache::~Cache() {
     // Movers use the arena: wait for loads here and for stores in the storer's destructor.
-    while (!loads_.empty()) {
+    while (!loads_.empty() || reading_down_ > 0) {
         mailbox_.wait(1'000'000'000);
-        for (Message& message : mailbox_.drain())
+        for (Message& message : mailbox_.drain()) {
             if (message.loaded) on_loaded(*message.loaded);
+            if (message.departed) on_departed(*message.departed);
+        }
     }
     begin_put_off();
     storer_.reset();
+    close_demotion();
 }
 
 void Cache::observe(Metric metric, Tier tier, int64_t from_ns, int64_t to_ns) {
@@ -94,7 +99,9 @@ void Cache::observe(Metric metric, Tier tier, int64_t from_ns, int64_t to_ns) {
 void Cache::on_evict(uint32_t group, BlockIndex block, uint32_t slot) {
     const int64_t now = clock_.monotonic_ns();
     SlotState& state = slot_states_[group][slot];
-    note_departure(index_->hash(block), state, now);
+    const PrefixHash hash = index_->hash(block);
+    const uint8_t held = demote_from_g1(group, slot, hash, state);
+    note_departure(hash, held, state.refused, now);
     observe(Metric::block_lifetime_seconds, Tier::g1, state.published_ns, now);
     observe(Metric::block_idle_before_evict_seconds, Tier::g1, state.used_ns, now);
     state = {};
@@ -134,6 +141,7 @@ std::vector<LeaseId> Cache::poll(bool busy) {
     for (Message& message : mailbox_.drain()) {
         if (message.loaded) on_loaded(*message.loaded);
         if (message.stored) on_stored(*message.stored);
+        if (message.departed) on_departed(*message.departed);
     }
     const int64_t now = clock_.monotonic_ns();
     std::vector<LeaseId> expired;

@@ -22,6 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/buffer_pool.h"
 #include "base/mailbox.h"
 #include "cache/cache_types.h"
 #include "cache/g1_pool.h"
@@ -97,15 +98,27 @@ class Cache {
         std::vector<Status> results;
         int64_t at_ns = 0;
     };
+    // A block that a lower tier gave up, or that was read from it to be written further down.
+    struct Departed {
+        size_t lower = 0;  // index into tiers_
+        uint32_t group = 0;
+        BlockKey key;
+        PrefixHash prefix;
+        size_t bytes = 0;
+        PooledBuffer copy;  // empty: nobody below wants it, or no buffer was free
+        bool evicted = true;
+    };
     struct Message {
         std::unique_ptr<LoadDone> loaded;
         std::unique_ptr<StoreDone> stored;
+        std::unique_ptr<Departed> departed;
     };
     struct Lower {
         TierStore* store;
         Tier tier;
         std::unique_ptr<AdmissionPolicy> admission;
         int64_t flushed_ns = -1;  // the last flush; -1: never
+        bool write_through = true;
     };
     struct SlotState {
         int64_t published_ns = 0;
@@ -154,7 +167,8 @@ class Cache {
     Why why_missing(const BlockChain& chain, const Namespace& ns, const Survey& found,
                     uint32_t use) const;
     Why why_gone(const Ghost& ghost) const;
-    void note_departure(const PrefixHash& hash, const SlotState& state, int64_t now_ns);
+    void note_departure(const PrefixHash& hash, uint8_t held_below, uint8_t refused,
+                        int64_t now_ns);
     void note_origins(const TierStore& store);
     const SlabOrigin* held_by_other(const BlockChain& chain, const Namespace& ns,
                                     uint32_t block) const;
@@ -180,6 +194,23 @@ class Cache {
     uint64_t store_bytes_max() const;
     void submit_stores(std::vector<StoreItem> items);
     void on_stored(StoreDone& done);
+    void on_stored_slot(const StoreItem& item, uint8_t stored);
+
+    // cache_demote.cc
+    Status open_demotion();
+    void close_demotion();
+    bool holds(size_t lower, const BlockKey& key) const;
+    // Which tiers at or below `from` hold the block, or want it now (`wants`), or refused it.
+    struct Below {
+        uint8_t held = 0, refused = 0;
+        size_t wants = SIZE_MAX;
+    };
+    Below look_below(size_t from, const BlockKey& key, const PrefixHash& hash, bool force);
+    void demote(StoreItem item, const Below& below, size_t bytes);
+    uint8_t demote_from_g1(uint32_t group, uint32_t slot, const PrefixHash& hash, SlotState& state);
+    std::unique_ptr<Departed> copy_departing(size_t lower, std::span<const std::byte> slab);
+    void on_departed(Departed& departed);
+    bool copy_down();
     void trim_windows(Lease& lease);
 
     CacheOptions options_;
@@ -201,6 +232,9 @@ class Cache {
     std::unordered_map<BlockKey, std::pair<uint64_t, size_t>, Hash128Hasher> loading_;
     std::unordered_map<std::string, TenantKeys> tenants_;  // as many as are configured
 
+    std::unique_ptr<BufferPool> copies_;  // null: every tier below writes through
+    uint64_t copies_put_off_ = 0;
+    uint64_t reading_down_ = 0;       // blocks being read by copy_down()
     std::vector<StoreItem> put_off_;  // pinned and counted as pending, not yet with the storer
     uint64_t put_off_bytes_ = 0;
 

@@ -5,13 +5,13 @@ namespace quire {
 
 // What becomes known about a block when it leaves G1. The ghost is asked only once no tier holds
 // the block, so it names the last one that did.
-void Cache::note_departure(const PrefixHash& hash, const SlotState& state, int64_t now_ns) {
+void Cache::note_departure(const PrefixHash& hash, uint8_t held_below, uint8_t refused,
+                           int64_t now_ns) {
     Ghost ghost{evict_reason_, Tier::g1, now_ns};
     for (size_t i = 0; i < tiers_.size(); ++i) {
-        const bool refused = (state.refused & ~state.stored) >> i & 1;
-        if (state.stored >> i & 1)
+        if (held_below >> i & 1)
             ghost = {MissReason::evicted, tiers_[i].tier, now_ns, true};
-        else if (refused && ghost.reason == MissReason::evicted && !ghost.held_below)
+        else if ((refused >> i & 1) && ghost.reason == MissReason::evicted && !ghost.held_below)
             ghost = {MissReason::not_admitted, tiers_[i].tier, now_ns};
     }
     ghosts_.note(hash, ghost);

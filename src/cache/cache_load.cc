@@ -35,7 +35,7 @@ void Cache::begin_loads(Lease& held, std::vector<std::vector<LoadItem>> per_tier
                     done->op = id;
                     done->results.assign(results.begin(), results.end());
                     done->at_ns = clock_.monotonic_ns();
-                    mailbox_.post({std::move(done), nullptr});
+                    mailbox_.post({std::move(done), nullptr, nullptr});
                     if (wake_) wake_();
                 });
             if (accepted.ok()) continue;
@@ -43,7 +43,7 @@ void Cache::begin_loads(Lease& held, std::vector<std::vector<LoadItem>> per_tier
             refused->op = id;
             refused->results.assign(op.items.size(), accepted);
             refused->at_ns = clock_.monotonic_ns();
-            mailbox_.post({std::move(refused), nullptr});
+            mailbox_.post({std::move(refused), nullptr, nullptr});
         }
     }
 }

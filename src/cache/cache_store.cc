@@ -103,6 +103,7 @@ uint8_t Cache::wanted_tiers(uint32_t group, uint32_t slot, const PrefixHash& has
     uint8_t wanted = 0;
     for (size_t i = 0; i < tiers_.size(); ++i) {
         if (state.stored >> i & 1) continue;
+        if (!force && !tiers_[i].write_through) continue;
         uint8_t present = 0;
         tiers_[i].store->contains({&key, 1}, {&present, 1});
         if (present) {
@@ -131,8 +132,17 @@ bool Cache::offer(uint32_t group, uint32_t slot, uint8_t tiers, std::vector<Stor
     stats_.pending_store_bytes += slab.size();
     ++stats_.pending_stores;
     pool_->pin(group, slot);
-    to_store.push_back(
-        {group, slot, slab_header(slab).key, slab, slot_states_[group][slot].sealed, tiers, 1});
+    const SlabHeader& header = slab_header(std::span<const std::byte>(slab));
+    to_store.push_back({group,
+                        slot,
+                        header.key,
+                        slab,
+                        slot_states_[group][slot].sealed,
+                        tiers,
+                        1,
+                        Tier::g1,
+                        header.prefix,
+                        {}});
     return true;
 }
 
@@ -144,6 +154,7 @@ void Cache::put_off(std::vector<StoreItem> items) {
 
 void Cache::begin_put_off() {
     put_off_bytes_ = 0;
+    copies_put_off_ = 0;
     submit_stores(std::exchange(put_off_, {}));
 }
 
@@ -171,14 +182,12 @@ void Cache::on_stored(StoreDone& done) {
                 clock_.monotonic_ns());
     for (size_t i = 0; i < done.batch.items.size(); ++i) {
         const StoreItem& item = done.batch.items[i];
-        SlotState& state = slot_states_[item.group][item.slot];
-        state.storing = false;
-        state.sealed = true;
+        uint8_t stored = 0;
         for (size_t t = 0; t < tiers_.size(); ++t) {
             if (!(item.tiers >> t & 1)) continue;
             const auto tier = static_cast<size_t>(tiers_[t].tier);
             if (done.results[t][i].ok()) {
-                state.stored |= static_cast<uint8_t>(1u << t);
+                stored |= static_cast<uint8_t>(1u << t);
                 ++stats_.stored_blocks[tier];
                 stats_.stored_bytes[tier] += item.slab.size();
             } else {
@@ -187,8 +196,21 @@ void Cache::on_stored(StoreDone& done) {
         }
         stats_.pending_store_bytes -= item.slab.size();
         --stats_.pending_stores;
-        pool_->unpin(item.group, item.slot);
+        on_stored_slot(item, stored);
     }
+}
+
+void Cache::on_stored_slot(const StoreItem& item, uint8_t stored) {
+    if (item.slot == kNoArenaSlot) {  // a copy of what left a tier
+        if (stored == 0)
+            ghosts_.note(item.prefix, {MissReason::evicted, item.from, clock_.monotonic_ns()});
+        return;
+    }
+    SlotState& state = slot_states_[item.group][item.slot];
+    state.storing = false;
+    state.sealed = true;
+    state.stored |= stored;
+    pool_->unpin(item.group, item.slot);
 }
 
 void Cache::spill(LeaseId id) {
@@ -221,7 +243,8 @@ bool Cache::store_all() {
         }
     }
     submit_stores(std::move(to_store));
-    return all_offered && stats_.pending_stores == 0;
+    const bool all_down = copy_down();
+    return all_offered && all_down && stats_.pending_stores == 0;
 }
 
 // Window groups: blocks below what the next query can see are let go.

@@ -25,6 +25,7 @@ struct CacheOptions {
     bool enabled = true;             // false: leases share nothing, nothing is kept
     uint32_t index_blocks_max = 1 << 20;
     uint64_t pending_store_bytes_max = uint64_t{256} << 20;  // also at most a quarter of G1
+    uint64_t demotion_bytes_max = uint64_t{64} << 20;        // copies on their way to a lower tier
     CostModel cost;
     Metrics* metrics = nullptr;  // histograms of loads, stores and block ages; outlives the cache
 };
@@ -33,6 +34,8 @@ struct CacheOptions {
 struct LowerTier {
     TierStore* store = nullptr;
     std::string_view admit = "all";  // a row of admission_table()
+    // true: offered every block when it is published. false: only what the tier above gives up.
+    bool write_through = true;
 };
 
 using LeaseId = uint64_t;

@@ -76,6 +76,7 @@ void Storer::store(StoreBatch batch) {
 
 void Storer::complete_one(Flight& flight) {
     if (flight.open.fetch_sub(1) != 1) return;
+    for (StoreItem& item : flight.done.batch.items) item.copy = {};
     on_done_(std::move(flight.done));
     std::lock_guard lock(mutex_);
     --flying_;

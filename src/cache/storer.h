@@ -15,18 +15,22 @@
 #include <thread>
 #include <vector>
 
+#include "base/buffer_pool.h"
 #include "tier/tier.h"
 
 namespace quire {
 
 struct StoreItem {
     uint32_t group = 0;
-    uint32_t slot = 0;
+    uint32_t slot = 0;  // of G1; kNoArenaSlot: a copy of what left `from`
     BlockKey key;
     std::span<std::byte> slab;  // header complete but for the checksums, or sealed
     bool sealed = false;
     uint8_t tiers = 0;  // bit i: put into the i-th lower tier
     uint32_t value = 1;
+    Tier from = Tier::g1;
+    PrefixHash prefix;
+    PooledBuffer copy;  // given back once every put has completed
 };
 
 struct StoreBatch {

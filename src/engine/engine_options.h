@@ -23,6 +23,8 @@ struct EngineOptions {
     std::string evict = "lru";
     std::string admit_host = "all";
     std::string admit_disk = "all";
+    bool write_through_host = true;  // false: G2 gets only what G1 gives up
+    bool write_through_disk = true;  // false: G3 gets only what the tier above gives up
 
     int threads = 0;              // 0: one per core
     uint32_t context_tokens = 0;  // 0: the model's own limit

@@ -19,7 +19,7 @@ Result<std::unique_ptr<Tiers>> Tiers::open(const EngineOptions& options, const K
             error.message = "--host-memory: " + error.message;
             return error;
         }
-        tiers->lower_.push_back({store->get(), options.admit_host});
+        tiers->lower_.push_back({store->get(), options.admit_host, options.write_through_host});
         tiers->stores_.push_back(std::move(store).value());
     }
     if (!options.disk_dir.empty()) {
@@ -38,7 +38,7 @@ Result<std::unique_ptr<Tiers>> Tiers::open(const EngineOptions& options, const K
             error.message = "--disk: " + error.message;
             return error;
         }
-        tiers->lower_.push_back({store->get(), options.admit_disk});
+        tiers->lower_.push_back({store->get(), options.admit_disk, options.write_through_disk});
         tiers->stores_.push_back(std::move(store).value());
     }
     return tiers;

@@ -78,6 +78,8 @@ struct SlabOrigin {
 };
 
 using TierDone = std::function<void(std::span<const Status> results)>;
+// One block that a store gave up to make room: its whole sealed slab, valid during the call only.
+using TierEvicted = std::function<void(std::span<const std::byte> slab)>;
 
 class TierStore {
  public:
@@ -95,6 +97,11 @@ class TierStore {
     // Everything held, in no order; `unsupported` without caps.lists.
     virtual Result<std::vector<TierEntry>> list() const = 0;
     virtual TierStats stats() const = 0;
+    // From now on `evicted` hears of each block given up for room (not of what was erased or was
+    // damaged), on a thread of the store's that is about to reuse the memory; it must not block and
+    // must not call back into the store. Empty: nobody listens any more. REQUIRES: no put is in
+    // flight. A store whose bytes are not at hand when it evicts ignores this.
+    virtual void on_evicted(TierEvicted /*evicted*/) {}
     // Whose slabs were found when the store was opened, as far as a bounded look showed; only for
     // telling why something misses. Empty for what does not outlive the process.
     virtual std::vector<SlabOrigin> origins() const { return {}; }

@@ -162,6 +162,31 @@ TEST_P(EngineTest, SameTokensColdAndFromEveryTier) {
     expect_idle();
 }
 
+TEST_P(EngineTest, WithoutWriteThroughATierGetsWhatTheOneAboveGivesUp) {
+    EngineOptions small = options();
+    small.kv_memory_bytes = uint64_t{16} << 20;
+    small.host_memory_bytes = uint64_t{8} << 20;
+    small.write_through_host = small.write_through_disk = false;
+    open(small);
+    const auto text = [](size_t i) { return std::to_string(i) + some_text(1200, 2000 * i); };
+    const auto blocks_in = [this](size_t lower) {
+        EXPECT_TRUE(engine_->explain({1}, "", "").ok());  // figures of now
+        return engine_->cache_status().tiers.at(lower).blocks;
+    };
+    const Reply cold = run(text(0), 4);
+    expect_idle();
+    EXPECT_GT(blocks_in(0), 0u);
+    EXPECT_EQ(blocks_in(1), 0u);
+    EXPECT_EQ(blocks_in(2), 0u);
+    for (size_t i = 1; i < 9; ++i) run(text(i), 1);
+    engine_->drain(int64_t{10} * 1'000'000'000);  // what left is written
+    open(small);
+    const Reply after = run(text(0), 4);
+    EXPECT_EQ(after.tokens, cold.tokens);
+    EXPECT_EQ(after.timing.cached_tokens[2], (cold.timing.prompt_tokens - 1) / 16 * 16)
+        << "G1 gave it to G2, and G2 to G3: " << after.timing.miss_reason;
+}
+
 TEST_P(EngineTest, CompanyDoesNotChangeAnswers) {
     open(options());
     std::vector<std::string> texts;

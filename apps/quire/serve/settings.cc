@@ -33,6 +33,8 @@ Result<EngineOptions> engine_options(const ServeOptions& options) {
     out.evict = options.evict;
     out.admit_host = options.admit_host;
     out.admit_disk = options.admit_disk;
+    out.write_through_host = options.write_through_host;
+    out.write_through_disk = options.write_through_disk;
     out.threads = static_cast<int>(options.threads);
     out.context_tokens = options.context_tokens;
     out.block_tokens = options.block_tokens;

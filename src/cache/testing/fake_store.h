@@ -92,7 +92,22 @@ class FakeStore final : public TierStore {
         return found;
     }
 
-    // Forgets everything, as a tier that needs the room does.
+    void on_evicted(TierEvicted evicted) override {
+        std::lock_guard lock(mutex_);
+        evicted_ = std::move(evicted);
+    }
+    // Gives everything up for room, and says so.
+    void evict_all() {
+        std::map<BlockKey, std::vector<std::byte>> gone;
+        std::unique_lock lock(mutex_);
+        gone.swap(slabs_);
+        const TierEvicted tell = evicted_;
+        lock.unlock();
+        for (const auto& [key, slab] : gone)
+            if (tell) tell(slab);
+    }
+
+    // Forgets everything without a word, as a tier that needs the room does.
     void drop_all() {
         std::lock_guard lock(mutex_);
         slabs_.clear();
@@ -154,6 +169,7 @@ class FakeStore final : public TierStore {
     Tier tier_;
     mutable std::mutex mutex_;
     std::map<BlockKey, std::vector<std::byte>> slabs_;
+    TierEvicted evicted_;
     std::deque<std::function<void()>> queue_;
 };
 

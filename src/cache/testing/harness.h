@@ -41,7 +41,7 @@ class Harness {
     void open() {
         cache.reset();
         std::vector<LowerTier> lower;
-        for (auto& store : stores) lower.push_back({store.get(), admit});
+        for (auto& store : stores) lower.push_back({store.get(), admit, write_through});
         auto made = Cache::create(options, lower, clock, [] {});
         ASSERT_TRUE(made.ok()) << made.error().message;
         cache = std::move(made).value();
@@ -61,6 +61,8 @@ class Harness {
         }
         ASSERT_EQ(cache->info(id).state, LeaseState::ready);
     }
+
+    uint64_t blocks_in(size_t store) const { return stores[store]->stats().blocks; }
 
     // Waits until the background storer has reported everything.
     void settle_stores() {
@@ -124,7 +126,9 @@ class Harness {
         settle_stores();
     }
 
-    std::string_view admit = "all";  // of every lower tier, at the next open()
+    // Of every lower tier, at the next open().
+    std::string_view admit = "all";
+    bool write_through = true;
     ManualClock clock{1'000'000'000};
     CacheOptions options;
     std::vector<std::unique_ptr<FakeStore>> stores;

@@ -109,6 +109,11 @@ class HostStore final : public TierStore {
         return stats;
     }
 
+    void on_evicted(TierEvicted evicted) override {
+        std::lock_guard lock(mutex_);
+        evicted_ = std::move(evicted);
+    }
+
     Status flush(int64_t timeout_ns) override {
         std::unique_lock lock(idle_mutex_);
         const bool idle = idle_.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
@@ -208,17 +213,20 @@ class HostStore final : public TierStore {
             item.slab.size() != arena_->slab_bytes(header.group))
             return make_error(Code::invalid, "the slab is not the block its key names");
         Entry* entry = nullptr;
+        bool evicted = false;  // the slot still holds what was given up for this
         {
             std::lock_guard lock(mutex_);
             if (entries_.contains(item.key)) return {};  // there, or on its way
+            evicted = arena_->free_slots(header.group) == 0;
             entry = reserve(item.key, header);
             if (!entry) {
                 ++stats_.puts_rejected;
                 return make_error(Code::full, "every block of the host pool is in use");
             }
         }
-        std::memcpy(arena_->data(entry->group, entry->slot).data(), item.slab.data(),
-                    item.slab.size());
+        const std::span<std::byte> slot = arena_->data(entry->group, entry->slot);
+        if (evicted && evicted_) evicted_(slot);
+        std::memcpy(slot.data(), item.slab.data(), item.slab.size());
         std::lock_guard lock(mutex_);
         --entry->users;
         ++stats_.puts;
@@ -286,6 +294,7 @@ class HostStore final : public TierStore {
     std::unordered_map<BlockKey, uint32_t, Hash128Hasher> children_;
     std::vector<std::vector<Entry*>> by_slot_;
     std::vector<std::unique_ptr<EvictionPolicy>> policies_;
+    TierEvicted evicted_;
     TierStats stats_;
     std::atomic<uint64_t> pending_{0};
     std::mutex idle_mutex_;

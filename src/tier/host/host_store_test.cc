@@ -76,6 +76,33 @@ class OneByOne {
     Status result_;
 };
 
+TEST(HostStore, ShowsWhatItGivesUpBeforeTheMemoryIsReused) {
+    const KvLayout layout = small_layout();
+    const size_t bytes = layout.slab_bytes(0);
+    auto store = open_host_store({.layout = layout, .capacity_bytes = 3 * bytes});
+    ASSERT_TRUE(store.ok()) << store.error().message;
+    std::vector<std::vector<std::byte>> given_up;
+    (*store)->on_evicted(
+        [&](std::span<const std::byte> slab) { given_up.emplace_back(slab.begin(), slab.end()); });
+    OneByOne one(**store);
+    Arena memory = some_memory(bytes);
+    for (uint64_t n = 1; n <= 5; ++n)
+        ASSERT_TRUE(one.put({{n, n}}, make_slab(memory, layout, n, 0)).ok());
+    ASSERT_EQ(given_up.size(), 2u);
+    for (uint64_t n = 1; n <= 2; ++n) {
+        const std::span<std::byte> want = make_slab(memory, layout, n, 0);
+        EXPECT_EQ(std::memcmp(given_up[n - 1].data(), want.data(), bytes), 0);
+    }
+    // What is erased goes without a word.
+    const BlockKey key{{3, 3}};
+    (*store)->erase({&key, 1});
+    ASSERT_TRUE(one.put({{6, 6}}, make_slab(memory, layout, 6, 0)).ok());
+    EXPECT_EQ(given_up.size(), 2u);
+    (*store)->on_evicted({});
+    ASSERT_TRUE(one.put({{7, 7}}, make_slab(memory, layout, 7, 0)).ok());
+    EXPECT_EQ(given_up.size(), 2u);
+}
+
 TEST(HostStore, ParentsOutliveChildren) {
     const KvLayout layout = small_layout();
     auto store = open_host_store({.layout = layout, .capacity_bytes = 3 * layout.slab_bytes(0)});
