@@ -62,6 +62,7 @@ std::shared_ptr<const Logger> make_logger(const Options& options) {
 // The one piece of state that the whole process shares.
 struct State {
     std::atomic<Level> level{Level::info};
+    std::array<std::atomic<uint64_t>, kLevelNames.size()> lines{};
     std::mutex mutex;
     std::shared_ptr<const Logger> logger = make_logger({});
 };
@@ -118,8 +119,13 @@ bool enabled(Level level) {
     return level != Level::off && level >= state().level.load(std::memory_order_relaxed);
 }
 
+uint64_t lines_written(Level level) {
+    return state().lines[static_cast<size_t>(level)].load(std::memory_order_relaxed);
+}
+
 void write(Level level, std::string_view event, std::string_view message) {
-    if (level == Level::off) return;
+    if (!enabled(level)) return;
+    state().lines[static_cast<size_t>(level)].fetch_add(1, std::memory_order_relaxed);
     const auto logger = logger_now();
     const std::string line = logger->json
                                  ? fmt::format(R"("event":"{}","message":"{}")",

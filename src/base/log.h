@@ -35,6 +35,8 @@ struct Options {
 
 void configure(const Options& options);
 bool enabled(Level level);
+// Lines written at `level` since the process started, whatever was configured meanwhile.
+uint64_t lines_written(Level level);
 // Writes one line if the level is enabled. Control characters in `message` are escaped.
 void write(Level level, std::string_view event, std::string_view message);
 

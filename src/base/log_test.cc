@@ -62,6 +62,21 @@ TEST_F(LogTest, LevelsBelowTheConfiguredOneAreSilent) {
     EXPECT_FALSE(enabled(Level::error));
 }
 
+TEST_F(LogTest, LinesAreCountedByLevelWhenTheyAreWritten) {
+    start(Level::warn, true);
+    const uint64_t before[] = {lines_written(Level::info), lines_written(Level::warn),
+                               lines_written(Level::error)};
+    info("b", "2");
+    write(Level::info, "b", "2");
+    warn("c", "3");
+    warn("c", "3");
+    error("d", "4");
+    EXPECT_EQ(lines_written(Level::info), before[0]);
+    EXPECT_EQ(lines_written(Level::warn), before[1] + 2);
+    EXPECT_EQ(lines_written(Level::error), before[2] + 1);
+    EXPECT_EQ(lines_.size(), 3u);
+}
+
 TEST_F(LogTest, LevelNamesParse) {
     EXPECT_EQ(*parse_level("debug"), Level::debug);
     EXPECT_EQ(*parse_level("off"), Level::off);

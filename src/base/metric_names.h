@@ -50,7 +50,6 @@ enum class Metric : uint8_t {
     store_skipped_blocks_total,
     store_seconds,
     evicted_blocks_total,
-    evicted_bytes_total,
     loaded_blocks_total,
     loaded_bytes_total,
     load_seconds,
@@ -102,6 +101,13 @@ inline constexpr std::string_view kHttpCodes[] = {"200", "204", "400", "401", "4
                                                   "405", "408", "413", "415", "422", "429",
                                                   "431", "499", "500", "501", "503", "504"};
 
+// The server's routes; any other path, and what never was a request, counts as "other".
+inline constexpr std::string_view kHttpRoutes[] = {
+    "/health",         "/ready",       "/version",        "/metrics",
+    "/v1/models",      "/v1/models/*", "/v1/completions", "/v1/chat/completions",
+    "/tokenize",       "/detokenize",  "/v1/cache",       "/v1/cache/explain",
+    "/v1/cache/flush", "other"};
+
 enum class Miss : uint8_t {
     never_seen,
     evicted,
@@ -143,6 +149,13 @@ constexpr size_t http_code(int status) {
         if (code == status / 100 * 100) of_class = i;
     }
     return of_class;
+}
+
+// The index in kHttpRoutes of a route's path.
+constexpr size_t http_route(std::string_view path) {
+    size_t i = 0;
+    while (i + 1 < std::size(kHttpRoutes) && kHttpRoutes[i] != path) ++i;
+    return i;
 }
 
 }  // namespace label

@@ -36,7 +36,7 @@ TEST(Metrics, EverySeriesIsThereAtZeroFromTheStart) {
           "quire_evicted_blocks_total{tier=\"g3\",reason=\"capacity\"}",
           "quire_load_seconds_count{tier=\"g3.5\"}", "quire_time_to_first_token_seconds_sum",
           "quire_time_to_first_token_seconds_bucket{le=\"0.001\"}",
-          "quire_http_responses_total{code=\"429\"}",
+          "quire_http_responses_total{route=\"/v1/completions\",code=\"429\"}",
           "quire_tenant_requests_total{tenant=\"other\"}"}) {
         ASSERT_TRUE(all.contains(name)) << name;
         EXPECT_EQ(all.at(name), 0) << name;
@@ -77,15 +77,15 @@ TEST(Metrics, CountersAndGaugesShowWhatWasAdded) {
     Metrics metrics;
     metrics.counter(Metric::lookup_tokens_total).add(7);
     metrics.counter(Metric::hit_tokens_total, 1).add(3);
-    metrics.counter(Metric::evicted_bytes_total, 2, label::Evict::quota).add(4096);
+    metrics.counter(Metric::evicted_blocks_total, 2, label::Evict::quota).add(4096);
     metrics.gauge(Metric::requests_running).add(2);
     metrics.gauge(Metric::requests_running).add(-5);
     metrics.gauge(Metric::tier_used_bytes, 2).set(int64_t{1} << 40);
     const auto all = samples(metrics);
     EXPECT_EQ(all.at("quire_lookup_tokens_total"), 7);
     EXPECT_EQ(all.at("quire_hit_tokens_total{tier=\"g2\"}"), 3);
-    EXPECT_EQ(all.at("quire_evicted_bytes_total{tier=\"g3\",reason=\"quota\"}"), 4096);
-    EXPECT_EQ(all.at("quire_evicted_bytes_total{tier=\"g3\",reason=\"capacity\"}"), 0);
+    EXPECT_EQ(all.at("quire_evicted_blocks_total{tier=\"g3\",reason=\"quota\"}"), 4096);
+    EXPECT_EQ(all.at("quire_evicted_blocks_total{tier=\"g3\",reason=\"capacity\"}"), 0);
     EXPECT_EQ(all.at("quire_requests_running"), -3);
     EXPECT_EQ(all.at("quire_tier_used_bytes{tier=\"g3\"}"), 1099511627776);
 }

@@ -151,6 +151,7 @@ std::vector<LeaseId> Cache::poll(bool busy) {
         if (retry_waiting_ || now >= held->wait_until_ns) start(*held);
     }
     retry_waiting_ = false;
+    stats_.expired_leases += expired.size();
     if (!busy || put_off_bytes_ > store_bytes_max() / 2) begin_put_off();
     return expired;
 }
@@ -241,6 +242,8 @@ CacheStats Cache::stats() const {
     stats.g1_used_bytes = pool.used_bytes;
     stats.g1_capacity_bytes = pool.capacity_bytes;
     stats.index_blocks = index.blocks;
+    for (const auto& [tenant, keys] : tenants_)
+        stats.tenant_blocks.emplace_back(tenant, index_->tenant_blocks(keys.number));
     stats.index_bytes = index.memory_bytes;
     return stats;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -93,11 +94,13 @@ struct CacheStats {
     uint64_t evicted_blocks = 0, flushed_blocks = 0;
     uint64_t shared_waits =
         0;  // leases that waited for another's computing instead of repeating it
+    uint64_t expired_leases = 0;
     // gauges
     uint64_t leases = 0, leases_waiting = 0, pending_loads = 0, pending_stores = 0;
     uint64_t pending_store_bytes = 0, pinned_blocks = 0;
     uint64_t g1_blocks = 0, g1_used_bytes = 0, g1_capacity_bytes = 0;
     uint64_t index_blocks = 0, index_bytes = 0;
+    std::vector<std::pair<std::string, uint64_t>> tenant_blocks;  // in the index, by tenant
 };
 
 }  // namespace quire

@@ -20,6 +20,30 @@ int status_of(const std::string& reply) {
     return reply.size() > 12 ? std::atoi(reply.c_str() + 9) : 0;
 }
 
+TEST(Connection, CountsResponsesByRouteAndCode) {
+    TestServer t;
+    t.get("/v1/models");
+    t.get("/v1/models/nobody");
+    t.get("/v1/models/nobody-else");
+    t.get("/surely/not/here");
+    t.get("/v1/completions");  // only POST
+    RawSocket raw(t.server->port());
+    ASSERT_TRUE(raw.send("nonsense\r\n\r\n"));
+    raw.read_all();
+    const std::string text = t.get("/metrics").body;
+    const auto has = [&](std::string_view labels, int count) {
+        const std::string line = "quire_http_responses_total{" + std::string(labels) + "} " +
+                                 std::to_string(count) + "\n";
+        EXPECT_NE(text.find(line), std::string::npos) << line;
+    };
+    has(R"(route="/v1/models",code="200")", 1);
+    has(R"(route="/v1/models/*",code="404")", 2);
+    has(R"(route="other",code="404")", 1);
+    has(R"(route="other",code="405")", 1);
+    has(R"(route="other",code="400")", 1);
+    has(R"(route="/v1/completions",code="405")", 0);
+}
+
 TEST(Connection, KeepsAliveAndServesPipelinedRequestsInOrder) {
     TestServer t;
     RawSocket socket(t.server->port());

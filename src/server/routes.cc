@@ -27,6 +27,13 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/cache/flush", Access::tenant, handle_cache_flush},
 };
 
+constexpr bool all_have_a_label() {
+    for (const Route& route : kRoutes)
+        if (label::kHttpRoutes[label::http_route(route.path)] != route.path) return false;
+    return std::size(kRoutes) + 1 == std::size(label::kHttpRoutes);
+}
+static_assert(all_have_a_label(), "label::kHttpRoutes must name the routes, and \"other\"");
+
 bool matches(std::string_view pattern, std::string_view path) {
     if (!pattern.ends_with("/*")) return pattern == path;
     pattern.remove_suffix(1);
@@ -112,7 +119,7 @@ awaitable<void> serve_request(App& app, Exchange& exchange, HttpRequest& request
             co_await match.route->handler(app, exchange);
         }
     }
-    app.metrics.response(exchange.status());
+    app.metrics.response(match.route != nullptr ? match.route->path : "", exchange.status());
     log_request(match.route, exchange);
 }
 

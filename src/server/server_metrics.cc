@@ -15,9 +15,10 @@ double seconds(int64_t ns) {
 
 }  // namespace
 
-void ServerMetrics::response(int status) {
+void ServerMetrics::response(std::string_view route, int status) {
     registry_
-        .counter(Metric::http_responses_total, label::http_code(status == 0 ? kClientLeft : status))
+        .counter(Metric::http_responses_total, label::http_route(route),
+                 label::http_code(status == 0 ? kClientLeft : status))
         .add();
 }
 

@@ -17,8 +17,9 @@ class ServerMetrics {
  public:
     explicit ServerMetrics(Metrics& registry) : registry_(registry) {}
 
-    // `status` 0: the client left before there was one; counted as 499.
-    void response(int status);
+    // `status` 0: the client left before there was one; counted as 499. `route`: its path in the
+    // table of routes; anything else counts as "other".
+    void response(std::string_view route, int status);
     void connections(size_t open);
     void connection_refused();
     void outcome(label::Outcome outcome);

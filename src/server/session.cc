@@ -10,7 +10,7 @@ awaitable<void> refuse(App& app, Connection& connection) {
     const HttpRequest nobody{.id = usable_request_id({})};
     Exchange exchange(connection, nobody, false);
     const bool sent = co_await exchange.reply(error_reply(connection.refusal()));
-    app.metrics.response(exchange.status());
+    app.metrics.response("", exchange.status());
     // What it still sends would reset the connection under the reply if nobody read it.
     if (sent) co_await connection.linger();
 }

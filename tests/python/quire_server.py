@@ -73,6 +73,13 @@ class QuireServer:
         with urllib.request.urlopen(request, timeout=60) as reply:
             return json.load(reply)
 
+    def metrics_when(self, holds, seconds=10):
+        """The first metrics for which holds(metrics): the engine's are a moment old."""
+        deadline = time.monotonic() + seconds
+        while not holds(series := self.metrics()):
+            assert time.monotonic() < deadline, "the metrics never came to that"
+        return series
+
     def metrics(self):
         """Every series of /metrics: "name{labels}" to its value."""
         series = {}

@@ -140,6 +140,17 @@ def test_timings_are_told(client, model):
     assert set(timing["load_ms"]) >= {"g1", "g2", "g3"}
 
 
+def test_metrics_are_fed(client, server, model):
+    route = 'quire_http_responses_total{route="/v1/completions",code="200"}'
+    blocks = 'quire_tenant_blocks{tenant="default"}'
+    before = server.metrics()
+    client.completions.create(model=model, prompt=unseen(STORY, words=8), max_tokens=1)
+    after = server.metrics_when(lambda now: now[blocks] > before.get(blocks, 0))
+    assert after[route] == before[route] + 1
+    lines = 'quire_log_lines_total{level="info"}'
+    assert after[lines] > before[lines]
+
+
 @pytest.mark.parametrize("fields, param", [
     ({"temperature": -1}, "temperature"),
     ({"max_tokens": -5}, "max_tokens"),

@@ -2,8 +2,12 @@
 
 #include <cstdint>
 #include <fstream>
+#include <iterator>
+#include <map>
 
 #include <unistd.h>
+
+#include "base/log.h"
 
 namespace quire {
 namespace {
@@ -34,6 +38,7 @@ void copy_cache(Metrics& metrics, const CacheStats& cache) {
         .mirror(cache.evicted_blocks);
     metrics.counter(Metric::evicted_blocks_total, Tier::g1, label::Evict::flushed)
         .mirror(cache.flushed_blocks);
+    metrics.counter(Metric::leases_expired_total).mirror(cache.expired_leases);
     set(metrics, Metric::pinned_blocks, cache.pinned_blocks);
     set(metrics, Metric::leases, cache.leases);
     set(metrics, Metric::leases_waiting, cache.leases_waiting);
@@ -76,6 +81,21 @@ void copy_tiers(Metrics& metrics, const EngineStats& stats) {
     }
 }
 
+// Tenants beyond the registry's bound share one series.
+void copy_tenants(Metrics& metrics, const CacheStats& cache) {
+    std::map<size_t, uint64_t> blocks;
+    for (const auto& [tenant, held] : cache.tenant_blocks)
+        blocks[metrics.tenant(tenant.empty() ? "default" : tenant)] += held;
+    for (const auto& [index, held] : blocks)
+        metrics.gauge(Metric::tenant_blocks, index).set(static_cast<int64_t>(held));
+}
+
+void copy_log(Metrics& metrics) {
+    for (size_t level = 0; level < std::size(label::kLogLevels); ++level)
+        metrics.counter(Metric::log_lines_total, level)
+            .mirror(log::lines_written(static_cast<log::Level>(level)));
+}
+
 // Field 2 of statm is the resident set in pages.
 uint64_t resident_bytes() {
     std::ifstream statm("/proc/self/statm");
@@ -100,6 +120,8 @@ std::shared_ptr<void> publish_engine_metrics(Metrics& metrics, Engine& engine) {
         copy_cache(into, stats.cache);
         copy_misses(into, stats.cache);
         copy_tiers(into, stats);
+        copy_tenants(into, stats.cache);
+        copy_log(into);
         set(into, Metric::resident_memory_bytes, resident_bytes());
     });
 }
