@@ -21,6 +21,8 @@ constexpr size_t kAlign = 64;
 constexpr int32_t kKeptGraphRows = 64;
 constexpr size_t kKeptGraphs = 128;
 
+constexpr size_t kLayerProjections = 4;
+
 struct PoolDeleter {
     void operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
 };
@@ -53,8 +55,9 @@ size_t place_buffers(const StepState& s, std::byte* base, StepBuffers* out) {
     out->act = floats(rows, h.n_ff);
     out->logits = floats(tail, h.n_vocab);
     for (float*& rope : out->rope) rope = floats(rows, h.rope_dim);
-    const int64_t widest = std::max({h.n_embd, h.n_ff, s.heads_width()});
-    out->packed_rows = take(rows * packed::row_bytes((widest + 31) / 32 * 32));
+    const size_t tiles = std::max((rows + packed::kTileRows - 1) / packed::kTileRows,
+                                  static_cast<size_t>(s.config.n_threads));
+    out->packed_rows = take(tiles * s.own_tile_bytes());
     return at;
 }
 
@@ -79,6 +82,8 @@ class ForwardImpl final : public Forward {
         state_.arena = std::move(arena).value();
         place_buffers(state_, state_.arena.data(), &state_.buf);
         init_ropes();
+        state_.packed_cursors = std::vector<StepState::Cursor>(
+            static_cast<size_t>(model.hparams().n_layers) * kLayerProjections + 1);
         ggml_threadpool_params params = ggml_threadpool_params_default(config.n_threads);
         params.poll = config.poll;
         pool_.reset(ggml_threadpool_new(&params));
@@ -181,6 +186,7 @@ class ForwardImpl final : public Forward {
         s.sequences = sequences;
         s.gate = gate;
         s.n_rows = s.n_logit_rows = 0;
+        for (StepState::Cursor& c : s.packed_cursors) c.next.store(0, std::memory_order_relaxed);
         s.row_token.clear();
         s.row_position.clear();
         s.tail_row.clear();

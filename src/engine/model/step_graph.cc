@@ -63,8 +63,8 @@ class GraphImpl final : public StepGraph {
     void multiply(const Projection& p, float* in, float* out, int32_t rows) {
         const auto is_packed = [](const Matrix& m) { return m.packed != nullptr; };
         if (std::any_of(p.parts.begin(), p.parts.end(), is_packed)) {
-            add(QuantisePackedOp{state_, rows, in, p.n_in});
-            add(PackedOp{state_, rows, &p, out});
+            if (rows > packed::kTileRows) add(QuantisePackedOp{state_, rows, in, p.n_in});
+            add(PackedOp{state_, rows, in, &p, out, packed_ops_++});
         }
         int64_t column = 0;
         for (const Matrix& m : p.parts) {
@@ -132,6 +132,7 @@ class GraphImpl final : public StepGraph {
     ggml_context* context_ = nullptr;
     ggml_cgraph* graph_ = nullptr;
     ggml_cplan plan_ = {};
+    size_t packed_ops_ = 0;
     std::deque<AnyOp> ops_;  // stable addresses: nodes point at them
 };
 

@@ -173,52 +173,62 @@ void AttendOp::run(int thread, int n_threads) const {
 }
 
 void QuantisePackedOp::run(int thread, int n_threads) const {
-    if (thread == 0) state->packed_cursor.store(0, std::memory_order_relaxed);
-    const size_t row_bytes = packed::row_bytes(n_in);
+    const size_t tile_bytes = packed::tile_bytes(n_in);
     for (int32_t r = thread; r < rows; r += n_threads)
-        state->product->quantise_row(in + r * n_in, n_in,
-                             state->buf.packed_rows + static_cast<size_t>(r) * row_bytes);
+        state->product->quantise_row(
+            in + r * n_in, n_in,
+            state->buf.packed_rows + static_cast<size_t>(r / packed::kTileRows) * tile_bytes,
+            r % packed::kTileRows);
 }
 
 namespace {
 
 // Groups [from, to) of one matrix for all rows: a few groups stay in the first-level cache while
-// blocks of rows pass by them.
-void multiply_groups(const StepState& s, const Matrix& m, int64_t from, int64_t to, int32_t rows,
-                     float* out, int64_t out_stride) {
-    constexpr int32_t kRowBlock = 8;
-    const size_t row_bytes = packed::row_bytes(m.n_in);
+// tiles of rows pass by them.
+void multiply_groups(const packed::ProductOps& ops, const Matrix& m, int64_t from, int64_t to,
+                     const std::byte* tile, int32_t rows, float* out, int64_t out_stride) {
     const size_t group_bytes = packed::group_bytes(m.layout, m.n_in);
-    for (int32_t r = 0; r < rows; r += kRowBlock)
+    for (int32_t r = 0; r < rows; r += packed::kTileRows, tile += packed::tile_bytes(m.n_in))
         for (int64_t g = from; g < to; ++g)
-            s.product->multiply({.layout = m.layout,
-                                 .group = m.packed + static_cast<size_t>(g) * group_bytes,
-                                 .n_in = m.n_in,
-                                 .rows = s.buf.packed_rows + static_cast<size_t>(r) * row_bytes,
-                                 .n_rows = std::min(kRowBlock, rows - r),
-                                 .out = out + r * out_stride + g * packed::kOutputs,
-                                 .out_stride = out_stride});
+            ops.multiply({.layout = m.layout,
+                          .group = m.packed + static_cast<size_t>(g) * group_bytes,
+                          .n_in = m.n_in,
+                          .tile = tile,
+                          .n_rows = std::min(packed::kTileRows, rows - r),
+                          .out = out + r * out_stride + g * packed::kOutputs,
+                          .out_stride = out_stride});
+}
+
+// The thread's own tile of all rows, or the one that a QuantisePackedOp made for everybody.
+const std::byte* quantised(const PackedOp& op, int thread) {
+    const int64_t n_in = op.projection->n_in;
+    std::byte* const shared = op.state->buf.packed_rows;
+    if (op.rows > packed::kTileRows) return shared;
+    std::byte* const own = shared + static_cast<size_t>(thread) * op.state->own_tile_bytes();
+    for (int32_t r = 0; r < op.rows; ++r)
+        op.state->product->quantise_row(op.in + r * n_in, n_in, own, r);
+    return own;
 }
 
 }  // namespace
 
 // Threads take chunks of groups; chunks are numbered over all parts.
 void PackedOp::run(int thread, int n_threads) const {
-    (void)thread;
     constexpr int64_t kChunkMax = 4;
+    const std::byte* const tiles = quantised(*this, thread);
+    std::atomic<int64_t>& drawn = state->packed_cursors[cursor].next;
     const int64_t all = projection->n_out / packed::kOutputs;
     const int64_t chunk = std::clamp<int64_t>(all / (4 * n_threads), 1, kChunkMax);
-    int64_t next = state->packed_cursor.fetch_add(1, std::memory_order_relaxed);
+    int64_t next = drawn.fetch_add(1, std::memory_order_relaxed);
     int64_t first = 0;   // number of the part's first chunk
     int64_t column = 0;  // of the part's first output
     for (const Matrix& m : projection->parts) {
         const int64_t groups = m.packed == nullptr ? 0 : m.n_out / packed::kOutputs;
         const int64_t chunks = (groups + chunk - 1) / chunk;
-        for (; next < first + chunks;
-             next = state->packed_cursor.fetch_add(1, std::memory_order_relaxed)) {
+        for (; next < first + chunks; next = drawn.fetch_add(1, std::memory_order_relaxed)) {
             const int64_t from = (next - first) * chunk;
-            multiply_groups(*state, m, from, std::min(from + chunk, groups), rows, out + column,
-                            projection->n_out);
+            multiply_groups(*state->product, m, from, std::min(from + chunk, groups), tiles, rows,
+                            out + column, projection->n_out);
         }
         first += chunks;
         column += m.n_out;

@@ -48,7 +48,7 @@ struct AttendOp {
     void run(int thread, int n_threads) const;
 };
 
-// Quantises rows for PackedOp.
+// Quantises rows for PackedOp, when they are more than one tile.
 struct QuantisePackedOp {
     StepState* state;
     int32_t rows;
@@ -57,12 +57,15 @@ struct QuantisePackedOp {
     void run(int thread, int n_threads) const;
 };
 
-// out[r] = quantised row r times the projection's packed parts.
+// out[r] = row r times the projection's packed parts. With at most a tile of rows each thread
+// quantises them for itself: that is cheaper than a barrier.
 struct PackedOp {
     StepState* state;
     int32_t rows;
+    const float* in;
     const Projection* projection;
     float* out;
+    size_t cursor;  // of state->packed_cursors, its own
     void run(int thread, int n_threads) const;
 };
 

@@ -5,6 +5,7 @@
 // one operation and read by later ones, with a barrier between (ggml's, after every operation).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "base/arena.h"
 #include "engine/model/forward.h"
 #include "engine/model/packed/product.h"
+#include "engine/model/packed/rows.h"
 #include "engine/model/rope.h"
 
 namespace quire {
@@ -30,7 +32,7 @@ struct StepBuffers {
     float* act = nullptr;              // [rows][n_ff]
     float* logits = nullptr;           // [logit rows][n_vocab]
     float* rope[2] = {};               // [rows][rope_dim]: full, window
-    std::byte* packed_rows = nullptr;  // [rows][packed::row_bytes(widest)]
+    std::byte* packed_rows = nullptr;  // tiles of all rows, or one for each thread
 };
 
 struct LayerGeometry {
@@ -73,8 +75,18 @@ struct StepState {
     Arena workspace;
     kernels::AttnBatch batch;  // of the layer at hand
     std::atomic<int32_t> attention_cursor{0};
-    std::atomic<int32_t> packed_cursor{0};
+    // One for each packed product of a graph, so that none has to wait for a reset.
+    struct alignas(64) Cursor {
+        std::atomic<int64_t> next{0};
+    };
+    std::vector<Cursor> packed_cursors;
 
+    // Room for a tile of the widest rows.
+    size_t own_tile_bytes() const {
+        const HParams& h = model->hparams();
+        const int64_t widest = std::max({h.n_embd, h.n_ff, heads_width()});
+        return packed::tile_bytes((widest + 31) / 32 * 32);
+    }
     int32_t heads_width() const {
         const HParams& h = model->hparams();
         return h.n_heads * h.head_dim;

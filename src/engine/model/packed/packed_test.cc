@@ -1,5 +1,6 @@
 // Every format on every instruction set of this CPU against the oracle, and the oracle against
 // float arithmetic over ggml's own dequantisation.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -27,15 +28,16 @@ struct Case {
     std::vector<float> dense;  // [kOut][kIn], as ggml reads the weights back
     std::vector<std::byte> packed;
     std::vector<float> inputs;  // [rows][kIn]
-    std::vector<std::byte> rows;
 };
 
-void quantise(Case* c) {
-    const size_t n = c->inputs.size() / kIn;
-    c->rows.assign(n * row_bytes(kIn), std::byte{});
-    for (size_t r = 0; r < n; ++r)
-        product_table()[0].quantise_row(c->inputs.data() + r * kIn, kIn,
-                                        c->rows.data() + r * row_bytes(kIn));
+// Rows from `first` on as tiles: slot 0 is row `first`.
+std::vector<std::byte> tiles_of(const ProductOps& ops, const Case& c, int32_t first, int32_t n) {
+    std::vector<std::byte> tiles(rows_bytes(kIn, n));
+    for (int32_t r = 0; r < n; ++r)
+        ops.quantise_row(c.inputs.data() + (first + r) * kIn, kIn,
+                         tiles.data() + static_cast<size_t>(r / kTileRows) * tile_bytes(kIn),
+                         r % kTileRows);
+    return tiles;
 }
 
 Case make_case(ggml_type type, int32_t n_rows) {
@@ -55,21 +57,23 @@ Case make_case(ggml_type type, int32_t n_rows) {
     pack(type, quantised.data(), bytes, kIn, kOut, c.packed.data());
     c.inputs.resize(static_cast<size_t>(n_rows * kIn));
     for (float& x : c.inputs) x = normal(random);
-    quantise(&c);
     return c;
 }
 
 std::vector<float> multiply(const ProductOps& ops, const Case& c, int32_t first, int32_t n_rows) {
+    const std::vector<std::byte> tiles = tiles_of(ops, c, first, n_rows);
     std::vector<float> out(static_cast<size_t>(n_rows * kOut));
-    for (int64_t g = 0; g < kOut / kOutputs; ++g)
-        ops.multiply(
-            {.layout = c.layout,
-             .group = c.packed.data() + static_cast<size_t>(g) * group_bytes(c.layout, kIn),
-             .n_in = kIn,
-             .rows = c.rows.data() + static_cast<size_t>(first) * row_bytes(kIn),
-             .n_rows = n_rows,
-             .out = out.data() + g * kOutputs,
-             .out_stride = kOut});
+    const size_t bytes = group_bytes(c.layout, kIn);
+    for (int32_t r = 0; r < n_rows; r += kTileRows)
+        for (int64_t g = 0; g < kOut / kOutputs; ++g)
+            ops.multiply(
+                {.layout = c.layout,
+                 .group = c.packed.data() + static_cast<size_t>(g) * bytes,
+                 .n_in = kIn,
+                 .tile = tiles.data() + static_cast<size_t>(r / kTileRows) * tile_bytes(kIn),
+                 .n_rows = std::min(kTileRows, n_rows - r),
+                 .out = out.data() + r * kOut + g * kOutputs,
+                 .out_stride = kOut});
     return out;
 }
 
@@ -106,10 +110,6 @@ TEST_P(Packed, EveryInstructionSetGivesTheOraclesBits) {
     const std::vector<float> want = multiply(product_table()[0], c, 0, kRows);
     for (const ProductOps& ops : product_table()) {
         if (!ops.cpu_has_it()) continue;
-        std::vector<std::byte> rows(c.rows.size());
-        for (size_t r = 0; r < kRows; ++r)
-            ops.quantise_row(c.inputs.data() + r * kIn, kIn, rows.data() + r * row_bytes(kIn));
-        EXPECT_EQ(rows, c.rows) << ops.name;
         EXPECT_TRUE(same_bits(multiply(ops, c, 0, kRows), want.data())) << ops.name;
     }
 }
@@ -136,7 +136,6 @@ TEST_P(Packed, ExtremeActivationsDoNotOverflowTheSums) {
         c.inputs[static_cast<size_t>(k)] = 1.0f;
         c.inputs[static_cast<size_t>(kIn + k)] = k % 2 == 0 ? 1e30f : -1e30f;
     }
-    quantise(&c);
     const std::vector<float> want = multiply(product_table()[0], c, 0, 2);
     double sum = 0;
     for (int64_t k = 0; k < kIn; ++k) sum += double{c.dense[static_cast<size_t>(k)]};
@@ -151,7 +150,6 @@ TEST_P(Packed, ZerosGiveZerosAndANanStaysInItsRow) {
     Case c = make_case(GetParam(), 3);
     std::fill(c.inputs.begin(), c.inputs.begin() + kIn, 0.0f);
     c.inputs[static_cast<size_t>(kIn) + 5] = NAN;
-    quantise(&c);
     for (const ProductOps& ops : product_table()) {
         if (!ops.cpu_has_it()) continue;
         const std::vector<float> out = multiply(ops, c, 0, 3);
@@ -178,12 +176,12 @@ TEST(PackedRows, ValuesAreWithinHalfAStep) {
     std::normal_distribution<float> normal;
     std::vector<float> in(64);
     for (float& x : in) x = std::exp(8 * normal(random)) * (random() % 2 == 0 ? 1.0f : -1.0f);
-    std::vector<std::byte> bytes(row_bytes(64));
-    product_table()[0].quantise_row(in.data(), 64, bytes.data());
-    const Row row = row_at(bytes.data(), 64);
+    std::vector<std::byte> tile(tile_bytes(64));
+    product_table()[0].quantise_row(in.data(), 64, tile.data(), 5);
     for (int i = 0; i < 64; ++i) {
-        const float step = row.steps[i / 32];
-        EXPECT_NEAR(static_cast<float>(row.values[i]) * step, in[i], 0.51f * step);
+        const RowBlock& block = row_block(tile.data(), i / 32, 5);
+        EXPECT_NEAR(static_cast<float>(block.values[i % 32]) * block.step, in[i],
+                    0.51f * block.step);
     }
 }
 

@@ -19,9 +19,9 @@ struct Product {
     Layout layout;
     const std::byte* group;  // 16 outputs
     int64_t n_in;
-    const std::byte* rows;  // row_bytes(n_in) apart
-    int32_t n_rows;
-    float* out;  // out[r * out_stride + i], i in [0, 16)
+    const std::byte* tile;  // rows 0..n_rows of a tile (rows.h)
+    int32_t n_rows;         // at most kTileRows
+    float* out;             // out[r * out_stride + i], i in [0, 16)
     int64_t out_stride;
 };
 
@@ -29,10 +29,11 @@ struct ProductOps {
     kernels::Isa isa;
     const char* name;
     bool (*cpu_has_it)();
-    // Writes row_bytes(n_in); n_in % 32 == 0. value = round-to-nearest-even(x / step), step the
-    // largest magnitude of the block / 32767. A NaN or an infinity makes its block's step, and so
-    // its products, NaN.
-    void (*quantise_row)(const float* in, int64_t n_in, std::byte* row);
+    // Writes row `slot` of a tile; n_in % 32 == 0. value = round-to-nearest-even(x / step), step
+    // the largest magnitude of the block /
+    // kLargestValue. A NaN or an infinity makes its block's step, and
+    // so its products, NaN.
+    void (*quantise_row)(const float* in, int64_t n_in, std::byte* tile, int32_t slot);
     void (*multiply)(const Product& product);
 };
 

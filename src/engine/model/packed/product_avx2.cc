@@ -18,14 +18,34 @@ struct Avx2 {
     }
     static Int zero() { return _mm256_setzero_si256(); }
     static Int set1(int32_t v) { return _mm256_set1_epi32(v); }
+    static void store_values(const int32_t* values, RowBlock* out) {
+        for (int i = 0; i < kInputs; ++i) out->values[i] = static_cast<int16_t>(values[i]);
+    }
+
+    // Codes of inputs 4v..4v+3 times a row's, as two sums to be added at the end.
+    struct Codes {
+        Int even, odd;  // bytes as 16-bit lanes
+    };
+    static Codes codes(Int bytes) {
+        return {_mm256_and_si256(bytes, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(bytes, 8)};
+    }
+    static void dot(const Codes& c, const RowBlock& row, int v, Int* a, Int* b) {
+        *a = dot_pairs(*a, c.even, row.values + 4 * v);
+        *b = dot_pairs(*b, c.odd, row.values + 4 * v + 2);
+    }
+    static Int finish(Int a, Int b) { return _mm256_add_epi32(a, b); }
+    static Int sub(Int a, Int b) { return _mm256_sub_epi32(a, b); }
+    template <int kPower>
+    static Int times_power(Int a) {
+        return _mm256_slli_epi32(a, __builtin_ctz(static_cast<unsigned>(kPower)));
+    }
     static Int bits_and(Int a, int8_t mask) { return _mm256_and_si256(a, _mm256_set1_epi8(mask)); }
     static Int bits_or(Int a, Int b) { return _mm256_or_si256(a, b); }
-    static Int even_bytes(Int a) { return _mm256_and_si256(a, _mm256_set1_epi16(0xff)); }
     static Int shift_right(Int a, int n) { return _mm256_srli_epi16(a, n); }
     static Int shift_left(Int a, int n) { return _mm256_slli_epi16(a, n); }
-    static Int add(Int a, Int b) { return _mm256_add_epi32(a, b); }
-    static Int dot_pairs(Int sum, Int a, Int b) {
-        return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+    static Int dot_pairs(Int sum, Int codes, const int16_t* values) {
+        const Int pair = _mm256_set1_epi32(*reinterpret_cast<const int32_t*>(values));
+        return _mm256_add_epi32(sum, _mm256_madd_epi16(codes, pair));
     }
 
     static Float fzero() { return _mm256_setzero_ps(); }
@@ -48,8 +68,8 @@ struct Avx2 {
 
 }  // namespace
 
-void avx2_quantise_row(const float* in, int64_t n_in, std::byte* row) {
-    generic::quantise<Avx2>(in, n_in, row);
+void avx2_quantise_row(const float* in, int64_t n_in, std::byte* tile, int32_t slot) {
+    generic::quantise<Avx2>(in, n_in, tile, slot);
 }
 
 void avx2_multiply(const Product& product) {

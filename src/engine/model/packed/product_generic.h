@@ -1,8 +1,8 @@
 // The product over vectors of V::kLanes outputs; an ISA brings V and instantiates multiply<V>.
 //
-// Two inputs of one output make a 32-bit lane of 16-bit pairs, the even or the odd bytes of a code
-// vector (layout.h). One multiply-add of pairs sums two inputs of every output without crossing
-// lanes.
+// An ISA multiplies 4 inputs of V::kLanes outputs at a time, without crossing lanes: VNNI's
+// products of bytes take the two planes of a row's values apart, AVX2's products of 16-bit pairs
+// the even and the odd bytes of the codes.
 //
 // Measured (AVX-512 VNNI, one core, 576 inputs): 8 rows at once reach most of two multiply-adds a
 // cycle; with one row the two chains per block keep ahead of what memory delivers.
@@ -40,105 +40,87 @@ template <class V, int kBits>
     }
 }
 
-// A pair of 16-bit values for every lane.
-template <class V>
-[[gnu::always_inline]] inline typename V::Int pair_at(const int16_t* values) {
-    int32_t bits;
-    __builtin_memcpy(&bits, values, sizeof(bits));
-    return V::set1(bits);
-}
-
-// sums[r] += codes of vectors [kFirst, kLast) times the rows' values.
-template <class V, int kBits, int kFirst, int kLast, int R>
-[[gnu::always_inline]] inline void dot(const std::byte* codes, const int16_t* const (&values)[R],
-                                       typename V::Int (&sums)[R]) {
-    typename V::Int odd_sums[R];
-    for (int r = 0; r < R; ++r) odd_sums[r] = V::zero();
-#pragma GCC unroll 8
-    for (int v = kFirst; v < kLast; ++v) {
-        const typename V::Int code = code_vector<V, kBits>(codes, v);
-        const typename V::Int even = V::even_bytes(code);
-        const typename V::Int odd = V::shift_right(code, 8);
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) {
-            sums[r] = V::dot_pairs(sums[r], even, pair_at<V>(values[r] + 4 * v));
-            // One long chain of sums would be slower than memory when there are few rows.
-            typename V::Int& other = R <= 2 ? odd_sums[r] : sums[r];
-            other = V::dot_pairs(other, odd, pair_at<V>(values[r] + 4 * v + 2));
-        }
-    }
-    if constexpr (R <= 2)
-        for (int r = 0; r < R; ++r) sums[r] = V::add(sums[r], odd_sums[r]);
-}
-
-// R rows and the sums of V::kLanes outputs for each.
+// R rows of a tile, and the sums of V::kLanes outputs for each.
 template <class V, Layout kLayout, int R>
 struct Tile {
-    Row row[R];
-    typename V::Float acc[R];
+    using Int = typename V::Int;
+    using Float = typename V::Float;
 
-    // acc += d (code - offset) value over code vectors [kFirst, kLast) of block b.
+    Float acc[R];
+
+    // acc += d (code - offset) value over code vectors [kFirst, kLast) of a block; `row` is the
+    // block's record of the first row.
     template <int kFirst, int kLast>
-    [[gnu::always_inline]] void add_product(int64_t b, const std::byte* codes,
-                                            typename V::Float d) {
-        const int16_t* values[R];
-        typename V::Int sums[R];
+    [[gnu::always_inline]] void add_product(const RowBlock* row, const std::byte* codes, Float d) {
+        Int first[R];
+        Int second[R];
+#pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
-            values[r] = row[r].values + b * kInputs;
-            int32_t values_sum = 0;
-            for (int half = kFirst / 4; half < kLast / 4; ++half)
-                values_sum += row[r].half_sums[2 * b + half];
-            sums[r] = kLayout.offset == 0 ? V::zero() : V::set1(-kLayout.offset * values_sum);
+            const int32_t* values_sum =
+                kLast - kFirst == kCodeVectors ? &row[r].whole_sum : &row[r].half_sums[kFirst / 4];
+            first[r] = V::zero();
+            second[r] = kLayout.offset == 0
+                            ? V::zero()
+                            : V::sub(V::zero(),
+                                     V::template times_power<kLayout.offset>(V::set1(*values_sum)));
         }
-        dot<V, kLayout.bits, kFirst, kLast, R>(codes, values, sums);
+#pragma GCC unroll 8
+        for (int v = kFirst; v < kLast; ++v) {
+            const typename V::Codes c = V::codes(code_vector<V, kLayout.bits>(codes, v));
+#pragma GCC unroll 8
+            for (int r = 0; r < R; ++r) V::dot(c, row[r], v, &first[r], &second[r]);
+        }
+#pragma GCC unroll 8
         for (int r = 0; r < R; ++r)
-            acc[r] = V::fma(V::mul(d, V::fset1(row[r].steps[b])), V::to_float(sums[r]), acc[r]);
+            acc[r] = V::fma(V::mul(d, V::fset1(row[r].step)),
+                            V::to_float(V::finish(first[r], second[r])), acc[r]);
     }
 
-    [[gnu::always_inline]] void add_minimum(int64_t b, typename V::Float m) {
-        for (int r = 0; r < R; ++r) acc[r] = V::fma(m, V::fset1(row[r].sums[b]), acc[r]);
+    [[gnu::always_inline]] void add_minimum(const RowBlock* row, Float m) {
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) acc[r] = V::fma(m, V::fset1(row[r].sum), acc[r]);
     }
 
-    // The same for one of the kinds with super-blocks; `scales` and `lane` as in multiply_rows.
-    [[gnu::always_inline]] void add_k_block(int64_t b, const std::byte* codes,
+    // A block of one of the kinds with super-blocks; `scales` and `lane` as in multiply_rows.
+    [[gnu::always_inline]] void add_k_block(int64_t b, const RowBlock* row, const std::byte* codes,
                                             const std::byte* scales, int lane) {
         const std::byte* super = scales + static_cast<size_t>(b / 8) * super_bytes();
         const std::byte* own = super - 2 * lane + 64 + b % 8 * 32 + lane;
-        const typename V::Float d = V::load_half(super);
+        const Float d = V::load_half(super);
         if constexpr (kLayout.scales == Scales::k) {
-            add_product<0, 8>(b, codes, V::mul(d, V::load_u8(own)));
-            add_minimum(b, V::negate(V::mul(V::load_half(super + 32), V::load_u8(own + 16))));
+            add_product<0, 8>(row, codes, V::mul(d, V::load_u8(own)));
+            add_minimum(row, V::negate(V::mul(V::load_half(super + 32), V::load_u8(own + 16))));
         } else {
-            add_product<0, 4>(b, codes, V::mul(d, V::load_i8(own)));
-            add_product<4, 8>(b, codes, V::mul(d, V::load_i8(own + 16)));
+            add_product<0, 4>(row, codes, V::mul(d, V::load_i8(own)));
+            add_product<4, 8>(row, codes, V::mul(d, V::load_i8(own + 16)));
         }
     }
 };
 
-// R rows times V::kLanes outputs from `lane` of the group on.
+// R rows from `slot` on times V::kLanes outputs from `lane` of the group on.
 template <class V, Layout kLayout, int R>
-void multiply_rows(const Product& p, int32_t first_row, int lane) {
+void multiply_rows(const Product& p, int32_t slot, int lane) {
     Tile<V, kLayout, R> tile;
-    for (int r = 0; r < R; ++r) {
-        const auto index = static_cast<size_t>(first_row + r);
-        tile.row[r] = row_at(p.rows + index * row_bytes(p.n_in), p.n_in);
-        tile.acc[r] = V::fzero();
-    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) tile.acc[r] = V::fzero();
     const std::byte* scales = p.group + 2 * lane;
     const std::byte* codes = p.group + scales_bytes(kLayout, p.n_in) + 4 * lane;
+    const RowBlock* row = &row_block(p.tile, 0, slot);
     const int64_t blocks = blocks_of(p.n_in);
-    for (int64_t b = 0; b < blocks; ++b, codes += code_block_bytes(kLayout.bits)) {
+    for (int64_t b = 0; b < blocks; ++b) {
         if constexpr (kLayout.scales == Scales::d) {
-            tile.template add_product<0, 8>(b, codes, V::load_half(scales + b * 32));
+            tile.template add_product<0, 8>(row, codes, V::load_half(scales + b * 32));
         } else if constexpr (kLayout.scales == Scales::dm) {
-            tile.template add_product<0, 8>(b, codes, V::load_half(scales + b * 64));
-            tile.add_minimum(b, V::load_half(scales + b * 64 + 32));
+            tile.template add_product<0, 8>(row, codes, V::load_half(scales + b * 64));
+            tile.add_minimum(row, V::load_half(scales + b * 64 + 32));
         } else {
-            tile.add_k_block(b, codes, scales, lane);
+            tile.add_k_block(b, row, codes, scales, lane);
         }
+        row += kTileRows;
+        codes += code_block_bytes(kLayout.bits);
     }
-    for (int r = 0; r < R; ++r)
-        V::store(p.out + (first_row + r) * p.out_stride + lane, tile.acc[r]);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) V::store(p.out + (slot + r) * p.out_stride + lane, tile.acc[r]);
 }
 
 template <class V, Layout kLayout>

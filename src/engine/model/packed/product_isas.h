@@ -5,11 +5,11 @@
 
 namespace quire::packed {
 
-void ref_quantise_row(const float* in, int64_t n_in, std::byte* row);
+void ref_quantise_row(const float* in, int64_t n_in, std::byte* tile, int32_t slot);
 void ref_multiply(const Product& product);
-void avx2_quantise_row(const float* in, int64_t n_in, std::byte* row);
+void avx2_quantise_row(const float* in, int64_t n_in, std::byte* tile, int32_t slot);
 void avx2_multiply(const Product& product);  // AVX2, FMA, F16C
-void avx512_quantise_row(const float* in, int64_t n_in, std::byte* row);
+void avx512_quantise_row(const float* in, int64_t n_in, std::byte* tile, int32_t slot);
 void avx512_multiply(const Product& product);  // AVX-512 F, BW, VL, DQ, VNNI
 
 }  // namespace quire::packed

@@ -9,7 +9,11 @@
 namespace quire::packed {
 namespace {
 
-struct Ref {};
+struct Ref {
+    static void store_values(const int32_t* values, RowBlock* out) {
+        for (int i = 0; i < kInputs; ++i) out->values[i] = static_cast<int16_t>(values[i]);
+    }
+};
 
 const uint8_t* bytes(const std::byte* p) {
     return reinterpret_cast<const uint8_t*>(p);
@@ -31,36 +35,36 @@ int32_t code_at(int bits, const uint8_t* codes, int64_t output, int i) {
     return low;
 }
 
-float multiply_one(const Product& p, const Row& row, int64_t output) {
+float multiply_one(const Product& p, int32_t slot, int64_t output) {
     const Layout& l = p.layout;
     const uint8_t* scales = bytes(p.group);
     const uint8_t* codes = scales + scales_bytes(l, p.n_in);
     float acc = 0;
     for (int64_t b = 0; b < blocks_of(p.n_in); ++b, codes += code_block_bytes(l.bits)) {
+        const RowBlock& row = row_block(p.tile, b, slot);
         int32_t sum[2] = {};
         for (int i = 0; i < kInputs; ++i)
-            sum[i / 16] +=
-                (code_at(l.bits, codes, output, i) - l.offset) * row.values[b * kInputs + i];
-        const float step = row.steps[b];
+            sum[i / 16] += (code_at(l.bits, codes, output, i) - l.offset) * row.values[i];
         const float whole = static_cast<float>(sum[0] + sum[1]);
         const uint8_t* super = scales + static_cast<size_t>(b / 8) * super_bytes();
         const uint8_t* own = super + 64 + b % 8 * 32 + output;
         switch (l.scales) {
             case Scales::d:
-                acc = std::fma(half_at(scales + b * 32, output) * step, whole, acc);
+                acc = std::fma(half_at(scales + b * 32, output) * row.step, whole, acc);
                 break;
             case Scales::dm:
-                acc = std::fma(half_at(scales + b * 64, output) * step, whole, acc);
-                acc = std::fma(half_at(scales + b * 64 + 32, output), row.sums[b], acc);
+                acc = std::fma(half_at(scales + b * 64, output) * row.step, whole, acc);
+                acc = std::fma(half_at(scales + b * 64 + 32, output), row.sum, acc);
                 break;
             case Scales::k:
-                acc = std::fma(half_at(super, output) * own[0] * step, whole, acc);
-                acc = std::fma(-(half_at(super + 32, output) * own[16]), row.sums[b], acc);
+                acc = std::fma(half_at(super, output) * own[0] * row.step, whole, acc);
+                acc = std::fma(-(half_at(super + 32, output) * own[16]), row.sum, acc);
                 break;
             case Scales::k6:
                 for (int h = 0; h < 2; ++h)
-                    acc = std::fma(half_at(super, output) * static_cast<int8_t>(own[16 * h]) * step,
-                                   static_cast<float>(sum[h]), acc);
+                    acc = std::fma(
+                        half_at(super, output) * static_cast<int8_t>(own[16 * h]) * row.step,
+                        static_cast<float>(sum[h]), acc);
                 break;
         }
     }
@@ -69,16 +73,13 @@ float multiply_one(const Product& p, const Row& row, int64_t output) {
 
 }  // namespace
 
-void ref_quantise_row(const float* in, int64_t n_in, std::byte* row) {
-    generic::quantise<Ref>(in, n_in, row);
+void ref_quantise_row(const float* in, int64_t n_in, std::byte* tile, int32_t slot) {
+    generic::quantise<Ref>(in, n_in, tile, slot);
 }
 
 void ref_multiply(const Product& p) {
-    for (int32_t r = 0; r < p.n_rows; ++r) {
-        const Row row = row_at(p.rows + static_cast<size_t>(r) * row_bytes(p.n_in), p.n_in);
-        for (int64_t o = 0; o < kOutputs; ++o)
-            p.out[r * p.out_stride + o] = multiply_one(p, row, o);
-    }
+    for (int32_t r = 0; r < p.n_rows; ++r)
+        for (int64_t o = 0; o < kOutputs; ++o) p.out[r * p.out_stride + o] = multiply_one(p, r, o);
 }
 
 }  // namespace quire::packed
