@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "server/app.h"
-#include "server/listen.h"
+#include "server/bound_port.h"
 #include "server/session.h"
 
 namespace quire::server {
@@ -122,8 +122,15 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Server>> Server::start(EngineApi& engine, Metrics& metrics,
                                               ServerOptions options) {
+    auto port = Port::bind(options);
+    if (!port.ok()) return port.error();
+    return start(engine, metrics, std::move(options), std::move(port).value());
+}
+
+Result<std::unique_ptr<Server>> Server::start(EngineApi& engine, Metrics& metrics,
+                                              ServerOptions options, Port port) {
     auto impl = std::make_unique<Impl>(engine, metrics, std::move(options));
-    auto acceptor = listen_on(impl->io.get_executor(), impl->app.options);
+    auto acceptor = port.bound_->listen(impl->io.get_executor());
     if (!acceptor.ok()) return acceptor.error();
     impl->acceptor = std::move(acceptor).value();
     ErrorCode ignored;

@@ -11,6 +11,7 @@
 #include "base/metrics.h"
 #include "base/result.h"
 #include "engine/api.h"
+#include "server/port.h"
 #include "server/server_options.h"
 
 namespace quire::server {
@@ -18,8 +19,10 @@ namespace quire::server {
 class Server {
  public:
     // Listens and serves from here on. `engine` and `metrics` outlive it.
-    // invalid: a host that is not loopback without keys, or not an address of this machine; io: the
-    // port is in use or may not be had.
+    // `port` was bound with these options. io: somebody else listens on it meanwhile.
+    static Result<std::unique_ptr<Server>> start(EngineApi& engine, Metrics& metrics,
+                                                 ServerOptions options, Port port);
+    // Binds first: errors as Port::bind too.
     static Result<std::unique_ptr<Server>> start(EngineApi& engine, Metrics& metrics,
                                                  ServerOptions options);
     // Cuts whatever is still open.

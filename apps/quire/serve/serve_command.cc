@@ -56,6 +56,12 @@ int serve(const ServeOptions& options, const std::string& port_file) {
     auto engine_settings = engine_options(options);
     if (!engine_settings.ok()) return commands::fail(kName, engine_settings.error().message);
     engine_settings->metrics = &metrics;
+    // Before the model, which takes long to open.
+    auto port = server::Port::bind(server_options(options));
+    if (!port.ok()) {
+        commands::fail(kName, port.error().message);
+        return commands::kExitNotOk;
+    }
     auto engine = open_engine(*engine_settings);
     if (!engine.ok()) {
         commands::fail(kName, engine.error().message);
@@ -63,7 +69,8 @@ int serve(const ServeOptions& options, const std::string& port_file) {
     }
     note_process(metrics, (*engine)->model());
     const auto published = publish_engine_metrics(metrics, **engine);
-    auto server = server::Server::start(**engine, metrics, server_options(options));
+    auto server =
+        server::Server::start(**engine, metrics, server_options(options), std::move(port).value());
     if (!server.ok()) {
         commands::fail(kName, server.error().message);
         return commands::kExitNotOk;

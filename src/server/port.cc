@@ -1,6 +1,11 @@
-#include "server/listen.h"
+#include "server/port.h"
 
 #include <string>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+
+#include "server/bound_port.h"
 
 namespace quire::server {
 namespace {
@@ -28,9 +33,15 @@ Error port_error(const ErrorCode& error, const tcp::endpoint& where) {
 
 }  // namespace
 
-Result<tcp::acceptor> listen_on(net::any_io_executor io, const ServerOptions& options) {
+Port::Port(std::unique_ptr<Bound> bound) : bound_(std::move(bound)) {}
+Port::~Port() = default;
+Port::Port(Port&& other) noexcept = default;
+Port& Port::operator=(Port&& other) noexcept = default;
+
+Result<Port> Port::bind(const ServerOptions& options) {
     ErrorCode error;
-    tcp::resolver resolver(io);
+    auto bound = std::make_unique<Bound>();
+    tcp::resolver resolver(bound->io);
     const auto found =
         resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
     if (error || found.empty()) {
@@ -47,13 +58,22 @@ Result<tcp::acceptor> listen_on(net::any_io_executor io, const ServerOptions& op
                 " without an API key: anybody on the network could use this server; give "
                 "--api-keys KEY, or listen on 127.0.0.1");
     }
-    const tcp::endpoint where = found.begin()->endpoint();
-    tcp::acceptor acceptor(io);
-    acceptor.open(where.protocol(), error);
-    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor.bind(where, error);
+    bound->asked = found.begin()->endpoint();
+    tcp::acceptor& socket = bound->socket;
+    socket.open(bound->asked.protocol(), error);
+    if (!error) socket.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) socket.bind(bound->asked, error);
+    if (error) return port_error(error, bound->asked);
+    return Port(std::move(bound));
+}
+
+Result<tcp::acceptor> Port::Bound::listen(net::any_io_executor on) {
+    ErrorCode error;
+    tcp::acceptor acceptor(on);
+    const auto handle = socket.release(error);
+    if (!error) acceptor.assign(asked.protocol(), handle, error);
     if (!error) acceptor.listen(net::socket_base::max_listen_connections, error);
-    if (error) return port_error(error, where);
+    if (error) return port_error(error, asked);
     return acceptor;
 }
 
