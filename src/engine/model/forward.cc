@@ -19,7 +19,7 @@ constexpr size_t kAlign = 64;
 // Graphs of few rows (decodes) come again and again; those of many rows cost little beside their
 // step.
 constexpr int32_t kKeptGraphRows = 64;
-constexpr size_t kKeptGraphs = 128;
+constexpr size_t kKeptGraphs = 64;
 
 constexpr size_t kLayerProjections = 4;
 

@@ -20,16 +20,32 @@ void run_any(ggml_tensor*, int thread, int n_threads, void* op) {
     std::visit([&](const auto& o) { o.run(thread, n_threads); }, *static_cast<AnyOp*>(op));
 }
 
+// Enough for build_layers(), and not much more: many graphs are kept.
+size_t count_tensors(const GgufModel& model) {
+    // Embedding, last norm, soft cap; then norms, Q/K/V, attention, and the activation with its
+    // input and a spare.
+    constexpr size_t kOnce = 4;
+    constexpr size_t kPerLayer = 8;
+    // Quantise and multiply, or each part with its input.
+    const auto of = [](const Projection& p) { return 2 * p.parts.size() + 2; };
+    size_t n = kOnce + of(model.weights().head());
+    for (int32_t i = 0; i < model.hparams().n_layers; ++i) {
+        const LayerWeights& layer = model.weights().layer(static_cast<size_t>(i));
+        n += kPerLayer + of(layer.qkv) + of(layer.out) + of(layer.gate_up) + of(layer.down);
+    }
+    return n;
+}
+
 class GraphImpl final : public StepGraph {
  public:
     GraphImpl(StepState* state, int32_t rows, int32_t logit_rows, ggml_threadpool* pool)
         : state_(state), rows_(rows), logit_rows_(logit_rows) {
-        const size_t nodes = static_cast<size_t>(state->model->hparams().n_layers) * 32 + 32;
-        context_ = ggml_init({.mem_size = ggml_tensor_overhead() * nodes * 2 +
-                                          ggml_graph_overhead_custom(nodes * 2, false),
+        const size_t tensors = count_tensors(*state->model);
+        context_ = ggml_init({.mem_size = ggml_tensor_overhead() * tensors +
+                                          ggml_graph_overhead_custom(tensors, false),
                               .mem_buffer = nullptr,
                               .no_alloc = true});
-        graph_ = ggml_new_graph_custom(context_, nodes * 2, false);
+        graph_ = ggml_new_graph_custom(context_, tensors, false);
         build_layers();
         plan_ = ggml_graph_plan(graph_, state->config.n_threads, pool);
     }
