@@ -1,12 +1,11 @@
 #include "base/config.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
-#include <utility>
 
 #include "base/check.h"
 #include "base/config_value.h"
+#include "base/edit_distance.h"
 
 namespace quire {
 namespace {
@@ -14,20 +13,6 @@ namespace {
 std::optional<size_t> find_key(OptionTable table, std::string_view key) {
     const auto row = std::ranges::find(table, key, &OptionSpec::key);
     return row == table.end() ? std::nullopt : std::optional<size_t>(row - table.begin());
-}
-
-size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<size_t> row(b.size() + 1);
-    std::iota(row.begin(), row.end(), size_t{0});
-    for (size_t i = 0; i < a.size(); ++i) {
-        size_t diagonal = std::exchange(row[0], i + 1);
-        for (size_t j = 0; j < b.size(); ++j) {
-            const size_t replaced = diagonal + (a[i] != b[j]);
-            diagonal = row[j + 1];
-            row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-        }
-    }
-    return row.back();
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/isa.h"
 #include "core/kv_layout.h"
 
 namespace quire::kernels {
@@ -25,7 +26,7 @@ namespace quire::kernels {
 inline constexpr int32_t kKeyTileTokens = 64;
 inline constexpr int32_t kPartitionTokens = 512;
 
-enum class Isa : uint8_t { ref, avx2, avx512 };
+using quire::Isa;
 
 // One layer's geometry; constant over a model's layers of one group but for layer_offset.
 struct AttnShape {

@@ -30,14 +30,11 @@ constexpr AttentionOps make_ops(Isa isa, const char* name, bool (*cpu_has_it)())
 constexpr ItemKernels kAvx2 = {avx2::attend, avx2::merge, avx2::store};
 constexpr ItemKernels kAvx512 = {avx512::attend, avx512::merge, avx512::store};
 
-// libgcc's check includes that the operating system saves the registers.
 bool has_avx2() {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c");
+    return cpu_has(Isa::avx2);
 }
 bool has_avx512() {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    return cpu_has(Isa::avx512);
 }
 #endif
 

@@ -1,0 +1,50 @@
+#include "codec/raw16/raw16.h"
+
+#include <array>
+
+#include "codec/families.h"
+#include "codec/isa_checks.h"
+#include "codec/limits.h"
+
+namespace quire::codec {
+namespace {
+
+constexpr uint8_t kFamily = 1;  // with nothing else in the id: format's kCodecRaw16
+constexpr uint16_t kVersion = 1;
+constexpr std::array kSpecs = {CodecSpec{kFamily, 0, 0, 0, kVersion}};
+
+std::span<const PageCodecOps> ops() {
+    static constexpr std::array kTable = {
+        PageCodecOps{Isa::ref, "ref", always, raw16::ref_encode, raw16::ref_decode},
+#if defined(__x86_64__)
+        PageCodecOps{Isa::avx2, "avx2", has_avx2, raw16::avx2_encode, raw16::avx2_decode},
+        PageCodecOps{Isa::avx512, "avx512", has_avx512, raw16::avx512_encode, raw16::avx512_decode},
+#endif
+    };
+    return kTable;
+}
+
+}  // namespace
+
+CodecRow raw16_row() {
+    return {
+        .family = kFamily,
+        .version = kVersion,
+        .pattern = "raw16",
+        .summary = "16-bit numbers as they are: f16 or bf16, as the model's cache",
+        .unit = Unit::token,
+        .can = {.random_access = true, .fused = true, .lossless = true},
+        .specs = [] { return std::span<const CodecSpec>(kSpecs); },
+        .parse = [](std::string_view name) -> std::optional<CodecSpec> {
+            if (name == "raw16") return kSpecs[0];
+            return std::nullopt;
+        },
+        .name = [](const CodecSpec&) { return std::string("raw16"); },
+        .unsupported = [](const CodecSpec&, const Geometry& g) { return common_limits(g); },
+        .page_bytes = [](const CodecSpec&,
+                         const Geometry& g) { return size_t{4} * g.head_dim * g.block_tokens; },
+        .ops = ops,
+    };
+}
+
+}  // namespace quire::codec
