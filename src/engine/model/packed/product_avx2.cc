@@ -22,18 +22,23 @@ struct Avx2 {
         for (int i = 0; i < kInputs; ++i) out->values[i] = static_cast<int16_t>(values[i]);
     }
 
-    // Codes of inputs 4v..4v+3 times a row's, as two sums to be added at the end.
+    // Codes of inputs 4v..4v+3 times a row's. The second sum stays zero: 16 registers are too few
+    // for two of 4 rows.
     struct Codes {
         Int even, odd;  // bytes as 16-bit lanes
     };
     static Codes codes(Int bytes) {
         return {_mm256_and_si256(bytes, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(bytes, 8)};
     }
-    static void dot(const Codes& c, const RowBlock& row, int v, Int* a, Int* b) {
+    static void dot(const Codes& c, const RowBlock& row, int v, Int* a, Int*) {
         *a = dot_pairs(*a, c.even, row.values + 4 * v);
-        *b = dot_pairs(*b, c.odd, row.values + 4 * v + 2);
+        *a = dot_pairs(*a, c.odd, row.values + 4 * v + 2);
     }
-    static Int finish(Int a, Int b) { return _mm256_add_epi32(a, b); }
+    static void start(Int offset, Int* a, Int* b) {
+        *a = offset;
+        *b = zero();
+    }
+    static Int finish(Int a, Int) { return a; }
     static Int sub(Int a, Int b) { return _mm256_sub_epi32(a, b); }
     template <int kPower>
     static Int times_power(Int a) {
@@ -45,7 +50,10 @@ struct Avx2 {
     static Int shift_left(Int a, int n) { return _mm256_slli_epi16(a, n); }
     static Int dot_pairs(Int sum, Int codes, const int16_t* values) {
         const Int pair = _mm256_set1_epi32(*reinterpret_cast<const int32_t*>(values));
-        return _mm256_add_epi32(sum, _mm256_madd_epi16(codes, pair));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(codes, pair));
+        // g++ 12 would regroup the sums, keep all products of a block alive at once and spill them.
+        asm("" : "+x"(sum));
+        return sum;
     }
 
     static Float fzero() { return _mm256_setzero_ps(); }

@@ -38,6 +38,10 @@ struct Avx512 {
         *a = dot_bytes(*a, c, row.planes.high + 4 * v);
         *b = dot_bytes(*b, c, row.planes.low + 4 * v);
     }
+    static void start(Int offset, Int* high, Int* low) {
+        *high = zero();
+        *low = offset;
+    }
     static Int finish(Int a, Int b) { return _mm512_add_epi32(_mm512_slli_epi32(a, 8), b); }
     static Int sub(Int a, Int b) { return _mm512_sub_epi32(a, b); }
     template <int kPower>

@@ -58,11 +58,12 @@ struct Tile {
         for (int r = 0; r < R; ++r) {
             const int32_t* values_sum =
                 kLast - kFirst == kCodeVectors ? &row[r].whole_sum : &row[r].half_sums[kFirst / 4];
-            first[r] = V::zero();
-            second[r] = kLayout.offset == 0
-                            ? V::zero()
-                            : V::sub(V::zero(),
-                                     V::template times_power<kLayout.offset>(V::set1(*values_sum)));
+            const Int offset =
+                kLayout.offset == 0
+                    ? V::zero()
+                    : V::sub(V::zero(),
+                             V::template times_power<kLayout.offset>(V::set1(*values_sum)));
+            V::start(offset, &first[r], &second[r]);
         }
 #pragma GCC unroll 8
         for (int v = kFirst; v < kLast; ++v) {
