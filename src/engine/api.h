@@ -140,10 +140,10 @@ class EngineApi {
     // `special`: parse control tokens in the text and add BOS as the model wants.
     virtual Result<std::vector<TokenId>> tokenize(std::string_view text, bool special) const = 0;
     virtual std::string detokenize(TokenSpan tokens) const = 0;
-    // The prompt text of a conversation by the model's own chat template, ready for tokenize(..,
-    // true).
-    virtual Result<std::string> apply_chat_template(const std::vector<ChatMessage>& messages,
-                                                    bool add_generation_prompt) const = 0;
+    // The prompt of a conversation by the model's own chat template. Only the template's text
+    // becomes control tokens; what the messages say is text.
+    virtual Result<std::vector<TokenId>> tokenize_chat(const std::vector<ChatMessage>& messages,
+                                                       bool add_generation_prompt) const = 0;
 
     // invalid: prompt empty or prompt + max_tokens over the context (checked before any work);
     // busy: the queue is full; cancelled: draining. After ok, the sink gets events.

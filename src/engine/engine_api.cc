@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "engine/engine_core.h"
+#include "engine/model/chat_tokens.h"
 
 namespace quire {
 namespace {
@@ -29,9 +30,9 @@ std::string EngineCore::detokenize(TokenSpan tokens) const {
     return vocab_->detokenize(tokens);
 }
 
-Result<std::string> EngineCore::apply_chat_template(const std::vector<ChatMessage>& messages,
-                                                    bool add_generation_prompt) const {
-    return chat_->render(messages, add_generation_prompt);
+Result<std::vector<TokenId>> EngineCore::tokenize_chat(const std::vector<ChatMessage>& messages,
+                                                       bool add_generation_prompt) const {
+    return chat_tokens(*vocab_, *chat_, messages, add_generation_prompt);
 }
 
 Result<RequestId> EngineCore::submit(GenerateRequest request, EventSink sink) {

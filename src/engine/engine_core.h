@@ -69,8 +69,8 @@ class EngineCore final : public Engine {
     const ModelInfo& model() const override { return info_; }
     Result<std::vector<TokenId>> tokenize(std::string_view text, bool special) const override;
     std::string detokenize(TokenSpan tokens) const override;
-    Result<std::string> apply_chat_template(const std::vector<ChatMessage>& messages,
-                                            bool add_generation_prompt) const override;
+    Result<std::vector<TokenId>> tokenize_chat(const std::vector<ChatMessage>& messages,
+                                               bool add_generation_prompt) const override;
     Result<RequestId> submit(GenerateRequest request, EventSink sink) override;
     void cancel(RequestId id) override;
     Result<Explanation> explain(std::vector<TokenId> prompt, std::string tenant,

@@ -53,8 +53,8 @@ std::string FakeEngine::detokenize(TokenSpan tokens) const {
     return text;
 }
 
-Result<std::string> FakeEngine::apply_chat_template(const std::vector<ChatMessage>& messages,
-                                                    bool add_generation_prompt) const {
+Result<std::vector<TokenId>> FakeEngine::tokenize_chat(const std::vector<ChatMessage>& messages,
+                                                       bool add_generation_prompt) const {
     std::string text;
     for (const ChatMessage& message : messages) {
         if (message.role == "tool") {
@@ -62,7 +62,8 @@ Result<std::string> FakeEngine::apply_chat_template(const std::vector<ChatMessag
         }
         text += "<" + message.role + ">" + message.content + "\n";
     }
-    return add_generation_prompt ? text + "<assistant>" : text;
+    if (add_generation_prompt) text += "<assistant>";
+    return tokenize(text, true);
 }
 
 Result<RequestId> FakeEngine::submit(GenerateRequest request, EventSink sink) {

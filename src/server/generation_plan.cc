@@ -84,15 +84,13 @@ ApiResult<std::vector<PlannedPrompt>> plan_prompts(const EngineApi& engine,
                                                    const GenerationBody& body) {
     std::vector<PlannedPrompt> prompts;
     if (body.chat) {
-        auto text = engine.apply_chat_template(body.messages, body.add_generation_prompt);
-        if (!text.ok()) {
-            ApiError error = from_engine(text.error());
+        auto tokens = engine.tokenize_chat(body.messages, body.add_generation_prompt);
+        if (!tokens.ok()) {
+            ApiError error = from_engine(tokens.error());
             error.param = "messages";
             return error;
         }
-        auto planned = from_text(engine, body, std::move(text).value());
-        if (!planned.ok()) return planned.error();
-        prompts.push_back(std::move(planned.value()));
+        prompts.push_back({std::move(tokens).value(), {}});
     }
     for (const Prompt& prompt : body.prompts) {
         const auto* text = std::get_if<std::string>(&prompt);

@@ -11,14 +11,10 @@ ApiResult<std::string> tokenize(const EngineApi& engine, std::string_view bytes)
     auto body = parse_tokenize(bytes);
     if (!body.ok()) return body.error();
     if (auto error = check_model(engine, body.value().model)) return *error;
-    std::string text = body.value().prompt;
-    if (!body.value().messages.empty()) {
-        auto rendered =
-            engine.apply_chat_template(body.value().messages, body.value().add_generation_prompt);
-        if (!rendered.ok()) return from_engine(rendered.error());
-        text = std::move(rendered).value();
-    }
-    const auto tokens = engine.tokenize(text, body.value().add_special_tokens);
+    const auto tokens =
+        body.value().messages.empty()
+            ? engine.tokenize(body.value().prompt, body.value().add_special_tokens)
+            : engine.tokenize_chat(body.value().messages, body.value().add_generation_prompt);
     if (!tokens.ok()) return from_engine(tokens.error());
     OrderedJson out = {{"count", tokens->size()},
                        {"max_model_len", engine.model().context_tokens},

@@ -13,6 +13,10 @@ bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+bool is_continuation(char c) {
+    return (static_cast<uint8_t>(c) & 0xC0) == 0x80;
+}
+
 }  // namespace
 
 bool spans_words(std::string_view piece) {
@@ -41,6 +45,19 @@ TokenId TextSplitter::match_control(std::string_view rest, size_t* bytes) const 
         }
     }
     return -1;
+}
+
+std::string TextSplitter::disarm(std::string_view text, std::string_view mark) const {
+    std::string out;
+    for (size_t i = 0; i < text.size();) {
+        size_t bytes = 0;
+        const bool name = match_control(text.substr(i), &bytes) >= 0;
+        do {  // a whole character: text stays UTF-8
+            out += text[i++];
+        } while (i < text.size() && is_continuation(text[i]));
+        if (name) out += mark;
+    }
+    return out;
 }
 
 std::vector<TextPart> TextSplitter::split(std::string_view text, bool special) const {

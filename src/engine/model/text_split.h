@@ -30,6 +30,9 @@ class TextSplitter {
 
     // With `special`, control tokens become parts of their own, the longest where several match.
     std::vector<TextPart> split(std::string_view text, bool special) const;
+    // `text` with `mark` after the first character of every control token's name in it, so that
+    // split() finds none. REQUIRES: `mark` is not part of any name.
+    std::string disarm(std::string_view text, std::string_view mark) const;
 
  private:
     TokenId match_control(std::string_view rest, size_t* bytes) const;

@@ -1,5 +1,6 @@
 #include "engine/model/vocab.h"
 
+#include <algorithm>
 #include <exception>
 #include <limits>
 
@@ -11,6 +12,13 @@ namespace quire {
 namespace {
 
 constexpr size_t kTextMax = size_t{64} << 20;
+
+std::string without(std::string_view text, std::string_view mark) {
+    std::string out(text);
+    if (mark.empty()) return out;
+    for (size_t at = 0; (at = out.find(mark, at)) != std::string::npos;) out.erase(at, mark.size());
+    return out;
+}
 
 void drop_log(ggml_log_level, const char*, void*) {}
 
@@ -42,7 +50,8 @@ Vocab::~Vocab() {
     if (model_ != nullptr) llama_model_free(model_);
 }
 
-Result<std::vector<TokenId>> Vocab::tokenize(std::string_view text, bool special) const {
+Result<std::vector<TokenId>> Vocab::tokenize(std::string_view text, bool special,
+                                             std::string_view mark) const {
     if (text.size() > kTextMax)
         return make_error(Code::invalid, "a text of " + std::to_string(text.size()) +
                                              " bytes is too long to tokenize (64 MiB at most)");
@@ -54,25 +63,46 @@ Result<std::vector<TokenId>> Vocab::tokenize(std::string_view text, bool special
     std::vector<TokenId> tokens;
     bool ok = true;
     try {
-        if (!split_) {
-            ok = append(text, special, &tokens);
-        } else {
-            const std::vector<TextPart> parts = splitter_.split(text, special);
-            // Chat templates may write BOS themselves; it is not put twice.
-            const bool written = !parts.empty() && parts[0].control == bos_;
-            if (special && adds_bos() && !written) tokens.push_back(bos_);
-            for (const TextPart& part : parts) {
-                if (part.control >= 0)
-                    tokens.push_back(part.control);
-                else
-                    ok = ok && append(part.text, false, &tokens);
-            }
-        }
+        ok = split_ ? append_parts(text, special, mark, &tokens)
+                    : append_whole(text, special, mark, &tokens);
     } catch (const std::exception& e) {
         return make_error(Code::invalid, std::string("the text cannot be tokenized: ") + e.what());
     }
     if (!ok) return make_error(Code::invalid, "the text cannot be tokenized");
     return tokens;
+}
+
+bool Vocab::append_parts(std::string_view text, bool special, std::string_view mark,
+                         std::vector<TokenId>* out) const {
+    const std::vector<TextPart> parts = splitter_.split(text, special);
+    // Chat templates may write BOS themselves; it is not put twice.
+    const bool written = !parts.empty() && parts[0].control == bos_;
+    if (special && adds_bos() && !written) out->push_back(bos_);
+    for (const TextPart& part : parts) {
+        if (part.control >= 0)
+            out->push_back(part.control);
+        else if (!append(without(part.text, mark), false, out))
+            return false;
+    }
+    return true;
+}
+
+// For tokenizers that only libllama can cut. A marked name is cut at its mark, and each half is
+// only text; that this may be another cut than the tokenizer's own is the price.
+bool Vocab::append_whole(std::string_view text, bool special, std::string_view mark,
+                         std::vector<TokenId>* out) const {
+    const size_t at = mark.empty() ? std::string_view::npos : text.find(mark);
+    if (at == std::string_view::npos) return append(text, special, out);
+    if (!append(text.substr(0, at), special, out)) return false;
+    for (size_t from = at + mark.size(); from <= text.size();) {
+        const size_t to = std::min(text.find(mark, from), text.size());
+        std::vector<TokenId> more;
+        if (!append(text.substr(from, to - from), special, &more)) return false;
+        const bool again = special && adds_bos() && !more.empty() && more[0] == bos_;
+        out->insert(out->end(), more.begin() + (again ? 1 : 0), more.end());
+        from = to + mark.size();
+    }
+    return true;
 }
 
 bool Vocab::append(std::string_view text, bool special, std::vector<TokenId>* out) const {
@@ -112,7 +142,7 @@ void Vocab::init_splitter() {
     split_ = (type == LLAMA_VOCAB_TYPE_SPM || type == LLAMA_VOCAB_TYPE_BPE) &&
              !llama_vocab_get_add_eos(vocab_);
     constexpr int kStrips = LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP;
-    for (TokenId t = 0; t < size() && split_; ++t) {
+    for (TokenId t = 0; t < size(); ++t) {
         const llama_token_attr attr = llama_vocab_get_attr(vocab_, t);
         if ((attr & kStrips) != 0) split_ = false;
         if ((attr & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0) {

@@ -30,7 +30,16 @@ class Vocab {
     // `special`: control tokens written in the text become those tokens, and BOS is put first when
     // the model wants it and the text does not begin with it. Without it the text is only text.
     // invalid: more text than can be tokenized.
-    Result<std::vector<TokenId>> tokenize(std::string_view text, bool special) const;
+    Result<std::vector<TokenId>> tokenize(std::string_view text, bool special) const {
+        return tokenize(text, special, {});
+    }
+    // `text` in which no control token will be found by the tokenize() below, which leaves every
+    // `mark` out again. REQUIRES: not in the text: `mark`, not empty, UTF-8.
+    std::string disarm(std::string_view text, std::string_view mark) const {
+        return splitter_.disarm(text, mark);
+    }
+    Result<std::vector<TokenId>> tokenize(std::string_view text, bool special,
+                                          std::string_view mark) const;
     // The bytes that a token adds to the text, maybe not whole UTF-8; empty for control tokens.
     // REQUIRES: 0 <= token < size().
     std::string_view piece(TokenId token) const;
@@ -52,7 +61,11 @@ class Vocab {
     void init_pieces();
     void init_splitter();
     std::string render(TokenId token, bool special) const;
-    // Appends the tokens of `text` as libllama finds them, without BOS or EOS of its own.
+    bool append_parts(std::string_view text, bool special, std::string_view mark,
+                      std::vector<TokenId>* out) const;
+    bool append_whole(std::string_view text, bool special, std::string_view mark,
+                      std::vector<TokenId>* out) const;
+    // Appends the tokens of `text` as libllama finds them, BOS and EOS with `special` only.
     bool append(std::string_view text, bool special, std::vector<TokenId>* out) const;
 
     llama_model* model_ = nullptr;
