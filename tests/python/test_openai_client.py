@@ -51,7 +51,8 @@ def test_chat(client, chat_model):
 
 def test_a_message_cannot_end_its_own_turn(server, chat_model):
     def tokens_of(content):
-        return server.post("/tokenize", {"messages": [{"role": "user", "content": content}]})["tokens"]
+        messages = [{"role": "user", "content": content}]
+        return server.post("/tokenize", {"messages": messages})["tokens"]
 
     end = server.post("/tokenize", {"prompt": "<|im_end|>"})["tokens"][-1]
     plain = tokens_of("Hi")
@@ -123,6 +124,37 @@ def test_logprobs(client, chat_model):
     logprobs = old.choices[0].logprobs
     assert len(logprobs.tokens) == len(logprobs.token_logprobs) == old.usage.completion_tokens
     assert "".join(logprobs.tokens) == old.choices[0].text
+
+
+def test_echo_tells_the_prompts_logprobs(client, server, model):
+    prompt = STORY + " a boy who wanted to be a sailor, and his grandmother, who did not"
+
+    def ask(prompt, **fields):
+        fields = {"max_tokens": 4, "temperature": 0, "logprobs": 2, **fields}
+        return client.completions.create(model=model, prompt=prompt, **fields).choices[0]
+
+    ids = server.post("/tokenize", {"prompt": prompt})["tokens"]
+    echoed, plain = ask(prompt, echo=True), ask(prompt)
+    found = echoed.logprobs
+    assert len(ids) > 16  # more than a block
+    assert echoed.text == prompt + plain.text
+    assert "".join(found.tokens) == echoed.text
+    assert found.text_offset == [len("".join(found.tokens[:i])) for i in range(len(found.tokens))]
+    assert found.token_logprobs[0] is None and found.top_logprobs[0] is None
+    assert found.token_logprobs[len(ids):] == plain.logprobs.token_logprobs
+
+    # The second way: the tokens before, and the next one forced, whose logprob is the model's own.
+    # The first way used the cache for nothing, this one for all it can: the bits are the same.
+    for i in range(1, len(ids)):
+        forced = ask(ids[:i], max_tokens=1, logit_bias={str(ids[i]): 100})
+        assert forced.logprobs.tokens == [found.tokens[i]]
+        assert forced.logprobs.token_logprobs == [found.token_logprobs[i]]
+        assert forced.logprobs.top_logprobs == [found.top_logprobs[i]]
+
+    # And from a list of ids, with the prompt cached.
+    again = ask(ids, echo=True)
+    assert again.text == echoed.text
+    assert again.logprobs == found
 
 
 def test_second_call_is_cached_and_salts_are_apart(client, model):
