@@ -121,6 +121,7 @@ struct Capabilities {
 struct CodecRow {
     uint8_t family;
     uint16_t version;     // of its bytes; any other is refused
+    const char* folder;   // "hot": of src/codec, and of its golden vectors
     const char* pattern;  // "k{2..8}v{2..8}"
     const char* summary;
     Unit unit;

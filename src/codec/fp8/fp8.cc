@@ -70,6 +70,7 @@ CodecRow fp8_row() {
     return {
         .family = kFamily,
         .version = kVersion,
+        .folder = "fp8",
         .pattern = "fp8_{e4m3,e5m2}[_head|_token]",
         .summary = "8-bit floats; scale one, given per head, or one per row",
         .unit = Unit::token,

@@ -63,6 +63,7 @@ CodecRow hot_row() {
     return {
         .family = kFamily,
         .version = kVersion,
+        .folder = "hot",
         .pattern = "k{2..8}v{2..8}",
         .summary = "rotated, mean removed, K and V of their own width, one byte of scale a row",
         .unit = Unit::token,

@@ -30,6 +30,7 @@ CodecRow raw16_row() {
     return {
         .family = kFamily,
         .version = kVersion,
+        .folder = "raw16",
         .pattern = "raw16",
         .summary = "16-bit numbers as they are: f16 or bf16, as the model's cache",
         .unit = Unit::token,
