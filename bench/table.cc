@@ -16,6 +16,7 @@ constexpr BenchCase kTable[] = {
     {"attention", "decode attention alone over what memory and arithmetic allow", false,
      run_attention},
 #endif
+    {"codec", "encoding on one core over a plain copy of the same numbers", false, run_codec},
     {"memory", "resident memory under a long mixed load", true, run_memory},
     {"policy", "eviction policies beside each other on a trace", false, run_policy},
 };

@@ -21,6 +21,7 @@ constexpr Subcommand kSubcommands[] = {
     {"chat", "talk to a model, here or on a running server", quire::run_chat},
     {"bench", "measure beside the machine's ceilings and other engines",
      quire::commands::run_bench},
+    {"codec", "list, measure and check the codecs of KV pages", quire::commands::run_codec},
     {"inspect", "look into a disk cache: segments, blocks, models, damage",
      quire::commands::run_inspect},
     {"doctor", "check the machine and a server, and say why recent prompts missed",

@@ -112,7 +112,7 @@ struct PageCodecOps {
 
 struct Capabilities {
     bool random_access = false;      // one token is read without its neighbours
-    bool fused = false;              // attention reads the codes themselves
+    bool fused = false;              // laid out for attention to read the codes themselves
     bool lossless = false;           // for numbers that are exact in `element`
     bool needs_calibration = false;  // cannot run without a sidecar
 };

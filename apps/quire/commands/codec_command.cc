@@ -1,0 +1,191 @@
+// quire codec list|bench|verify
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "apps/quire/commands/codec_report.h"
+#include "apps/quire/commands/command_line.h"
+#include "apps/quire/commands/commands.h"
+#include "codec/vectors/golden.h"
+
+namespace quire::commands {
+namespace {
+
+constexpr std::string_view kFooter = R"(
+A codec says how the K and V numbers of a page become bytes. Names:
+  raw16                    16 bits, as the model's cache
+  fp8_e4m3, fp8_e5m2       8-bit floats; _head: a given scale per head, _token: one per row
+  k{2..8}v{2..8}           the hot family: keys and values rotated, their mean removed, coded with
+                           that many bits; k6v4 is 6 bits a key number and 4 a value number
+  i8r, i6r, i4r            other names of k8v8, k6v6, k4v4
+
+Examples:
+  quire codec list --head-dim 64       bits and bytes of every codec on such heads
+  quire codec bench k6v4 k4v3          their speed on one core, beside memcpy
+  quire codec verify                   this CPU's fast versions against the oracles
+  quire codec verify vectors.bin       a file of golden vectors against this build
+)";
+
+constexpr const char* kBenchDefaults[] = {
+    "raw16", "fp8_e4m3", "fp8_e4m3_token", "k8v8", "k7v6", "k6v6", "k6v4",
+    "k5v4",  "k4v4",     "k4v3",           "k3v3", "k3v2", "k2v2"};
+
+struct Bar {
+    std::string_view codec;
+    double share;
+};
+constexpr Bar kBars[] = {{"k8v8", 0.1}, {"k4v4", 0.04}, {"k4v3", 0.04}};
+
+struct CodecFlags {
+    codec::Geometry geometry = {.head_dim = 128};
+    std::vector<std::string> names;
+    std::vector<std::string> files;
+    uint32_t repeats = 5;
+    bool quick = false;
+    bool json = false;
+};
+
+// The named codecs, or all.
+Result<std::vector<codec::CodecSpec>> find_codecs(const std::vector<std::string>& names) {
+    std::vector<codec::CodecSpec> specs;
+    for (const std::string& name : names) {
+        auto spec = codec::find_codec(name);
+        if (!spec.ok()) return spec.error();
+        specs.push_back(*spec);
+    }
+    if (!names.empty()) return specs;
+    for (const codec::CodecRow& row : codec::codec_table())
+        specs.insert(specs.end(), row.specs().begin(), row.specs().end());
+    return specs;
+}
+
+int list(const CodecFlags& flags) {
+    const auto specs = find_codecs(flags.names);
+    if (!specs.ok()) return fail("codec list", specs.error().message);
+    std::vector<CodecLine> lines;
+    for (const codec::CodecSpec& spec : *specs) {
+        const char* reason = codec::row_of(spec).unsupported(spec, flags.geometry);
+        lines.push_back({spec, flags.geometry, reason != nullptr ? reason : ""});
+    }
+    std::cout << (flags.json ? codec_list_json(lines) : codec_list_text(lines)) << std::flush;
+    return kExitOk;
+}
+
+void judge(const bench::CodecSpeed& fastest, std::vector<bench::BarRow>& bars) {
+    for (const Bar& bar : kBars)
+        if (bar.codec == fastest.codec)
+            bars.push_back(
+                bench::paired_row(fmt::format("encode {} ({})", fastest.codec, fastest.isa), "GB/s",
+                                  fastest.encode * 1e-9, fastest.copy * 1e-9, fastest.encode_share,
+                                  bench::Comparison::at_least, bar.share));
+}
+
+int run_speed(CodecFlags flags) {
+    if (flags.names.empty())
+        flags.names.assign(std::begin(kBenchDefaults), std::end(kBenchDefaults));
+    const auto specs = find_codecs(flags.names);
+    if (!specs.ok()) return fail("codec bench", specs.error().message);
+    CodecBenchResult result{.geometry = flags.geometry};
+    for (const codec::CodecSpec& spec : *specs) {
+        std::cerr << "measuring " << codec::codec_name(spec) << std::endl;
+        const auto speeds = bench::measure_codec_isas(
+            spec, {.geometry = flags.geometry, .repeats = flags.repeats, .quick = flags.quick});
+        if (!speeds.ok()) return fail("codec bench", speeds.error().message);
+        result.speeds.insert(result.speeds.end(), speeds->begin(), speeds->end());
+        judge(speeds->back(), result.bars);
+    }
+    std::cout << (flags.json ? codec_bench_json(result) : codec_bench_text(result)) << std::flush;
+    return bench::all_ok(result.bars) ? kExitOk : kExitNotOk;
+}
+
+// One golden record against every instruction set of this CPU.
+void check(const codec::GoldenRecord& record, std::vector<CodecCheck>& checks) {
+    const auto spec = codec::codec_of(record.description);
+    if (!spec.ok()) {
+        checks.push_back({fmt::format("codec {:#x}", record.description.codec),
+                          record.description.head_dim, "any", spec.error().message});
+        return;
+    }
+    for (const codec::PageCodecOps& ops : codec::row_of(*spec).ops()) {
+        if (!ops.cpu_has_it()) continue;
+        const Status status = codec::check_golden(record, ops);
+        checks.push_back({codec::codec_name(*spec), record.description.head_dim, ops.name,
+                          status.ok() ? "" : status.error().message});
+    }
+}
+
+Result<std::vector<codec::GoldenRecord>> read_records(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return make_error(Code::io, "cannot read " + path);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    auto records = codec::read_golden(std::as_bytes(std::span(text)));
+    if (!records.ok()) return make_error(records.code(), path + ": " + records.error().message);
+    return records;
+}
+
+int verify(const CodecFlags& flags) {
+    std::vector<CodecCheck> checks;
+    for (const std::string& path : flags.files) {
+        const auto records = read_records(path);
+        if (!records.ok()) {
+            std::cerr << "quire codec verify: " << records.error().message << "\n";
+            return records.code() == Code::corrupt ? kExitNotOk : kExitError;
+        }
+        for (const codec::GoldenRecord& record : *records) check(record, checks);
+    }
+    if (flags.files.empty())
+        for (const codec::CodecRow& row : codec::codec_table())
+            for (const codec::CodecSpec& spec : row.specs())
+                for (const uint32_t head_dim : {64u, 80u, 96u, 128u, 256u}) {
+                    const codec::Geometry g{.head_dim = head_dim};
+                    if (row.unsupported(spec, g) == nullptr)
+                        check(codec::make_golden(spec, g, head_dim, row.ops()[0]), checks);
+                }
+    std::cout << (flags.json ? codec_verify_json(checks) : codec_verify_text(checks)) << std::flush;
+    const bool all_same =
+        std::ranges::all_of(checks, [](const CodecCheck& one) { return one.problem.empty(); });
+    return all_same ? kExitOk : kExitNotOk;
+}
+
+void add_shape(CLI::App& app, CodecFlags& flags) {
+    app.add_option("--head-dim", flags.geometry.head_dim, "numbers in a row")
+        ->capture_default_str();
+    app.add_option("--block-tokens", flags.geometry.block_tokens, "tokens in a page")
+        ->capture_default_str();
+}
+
+}  // namespace
+
+int run_codec(int argc, const char* const* argv) {
+    CLI::App app(
+        "Lists the codecs of KV pages, measures them and checks them. Exit code 1: a bar was "
+        "missed, or bytes differ.",
+        "quire codec");
+    CodecFlags flags;
+    app.require_subcommand(1);
+    app.footer(std::string(kFooter));
+    CLI::App& lister = *app.add_subcommand("list", "bits, bytes and abilities of every codec");
+    CLI::App& bencher = *app.add_subcommand("bench", "encode and decode on one core over memcpy");
+    CLI::App& verifier = *app.add_subcommand(
+        "verify", "fast versions against oracles, or files of golden vectors against this build");
+    for (CLI::App* with_names : {&lister, &bencher}) {
+        with_names->add_option("NAME", flags.names, "which codecs; none: all, or a selection");
+        add_shape(*with_names, flags);
+    }
+    bencher.add_option("--repeats", flags.repeats, "of each thing measured; medians are reported")
+        ->check(CLI::Range(1, 1000))
+        ->capture_default_str();
+    bencher.add_flag("--quick", flags.quick, "few pages: does it run at all; bars mean little");
+    verifier.add_option("FILE", flags.files, "golden vectors; none: check this CPU by itself");
+    for (CLI::App* any : {&lister, &bencher, &verifier})
+        any->add_flag("--json", flags.json, "print one JSON object");
+    if (auto code = parse_flags(app, argc, argv)) return *code;
+    if (lister.parsed()) return list(flags);
+    if (bencher.parsed()) return run_speed(flags);
+    return verify(flags);
+}
+
+}  // namespace quire::commands

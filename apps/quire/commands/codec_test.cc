@@ -1,0 +1,109 @@
+// quire codec list, bench and verify, as a user runs them.
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/quire/commands/command_line.h"
+#include "apps/quire/commands/commands.h"
+#include "tier/testing/temp_dir.h"
+
+namespace quire::commands {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Output {
+    int code = 0;
+    std::string text;
+    std::string errors;
+};
+
+Output run(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "quire codec");
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    Output output;
+    output.code = run_codec(static_cast<int>(arguments.size()), arguments.data());
+    output.text = ::testing::internal::GetCapturedStdout();
+    output.errors = ::testing::internal::GetCapturedStderr();
+    return output;
+}
+
+const std::filesystem::path kGolden = "tests/golden/codec";  // tests run in the source folder
+
+TEST(CodecCommand, ListsEveryCodecWithItsBits) {
+    const Output output = run({"list", "--head-dim", "64", "--json"});
+    ASSERT_EQ(output.code, kExitOk) << output.errors;
+    const auto json = nlohmann::json::parse(output.text);
+    bool seen = false;
+    for (const auto& codec : json["codecs"]) {
+        EXPECT_TRUE(codec["fits"]);
+        if (codec["codec"] != "k6v4") continue;
+        seen = true;
+        EXPECT_EQ(codec["bits_per_element"], 5.125);
+        EXPECT_EQ(codec["page_bytes"], 1312);
+        EXPECT_EQ(codec["fused"], true);
+    }
+    EXPECT_TRUE(seen);
+    EXPECT_THAT(run({"list", "k6v4"}).text, HasSubstr("k6v4  |"));
+}
+
+TEST(CodecCommand, AShapeThatDoesNotFitIsSaid) {
+    const Output output = run({"list", "k6v4", "--head-dim", "72"});
+    EXPECT_EQ(output.code, kExitOk);
+    EXPECT_THAT(output.text, HasSubstr("does not fit: head_dim must be a multiple of 16"));
+    const Output bench = run({"bench", "k6v4", "--head-dim", "72", "--quick"});
+    EXPECT_EQ(bench.code, kExitError);
+    EXPECT_THAT(bench.errors, HasSubstr("head_dim 72"));
+}
+
+TEST(CodecCommand, UnknownNamesAreErrorsWithTheNearest) {
+    for (const char* what : {"list", "bench"}) {
+        const Output output = run({what, "k6v44"});
+        EXPECT_EQ(output.code, kExitError);
+        EXPECT_THAT(output.errors, HasSubstr("nearest: k6v4"));
+    }
+    EXPECT_EQ(run({}).code, kExitError);
+    EXPECT_EQ(run({"transcend"}).code, kExitError);
+}
+
+TEST(CodecCommand, HelpTeachesTheNames) {
+    const Output output = run({"--help"});
+    EXPECT_EQ(output.code, kExitOk);
+    EXPECT_THAT(output.text, HasSubstr("k6v4 is 6 bits a key number"));
+    EXPECT_THAT(output.text, HasSubstr("quire codec verify"));
+}
+
+TEST(CodecCommand, BenchMeasuresEveryInstructionSet) {
+    const Output output = run({"bench", "k8v8", "raw16", "--quick", "--repeats", "1", "--json"});
+    ASSERT_NE(output.code, kExitError) << output.errors;
+    const auto json = nlohmann::json::parse(output.text);
+    EXPECT_GE(json["speeds"].size(), 2u);
+    EXPECT_EQ(json["bars"].size(), 1u);
+    for (const auto& speed : json["speeds"]) {
+        EXPECT_GT(speed["encode_bytes_per_s"], 0);
+        EXPECT_GT(speed["decode_share"], 0);
+    }
+}
+
+TEST(CodecCommand, VerifyFindsAByteThatDiffers) {
+    const std::string good = kGolden / "hot.bin";
+    const Output output = run({"verify", good.c_str()});
+    EXPECT_EQ(output.code, kExitOk) << output.text << output.errors;
+    EXPECT_THAT(output.text, HasSubstr(" checked, 0 differ"));
+
+    std::ifstream file(good, std::ios::binary);
+    std::string bytes(std::istreambuf_iterator<char>(file), {});
+    bytes[bytes.size() / 2] ^= 1;
+    const testing::TempDir folder;
+    const std::string damaged = folder.file("damaged.bin");
+    std::ofstream(damaged, std::ios::binary) << bytes;
+    EXPECT_EQ(run({"verify", damaged.c_str()}).code, kExitNotOk);
+    EXPECT_EQ(run({"verify", "/nowhere/at/all"}).code, kExitError);
+}
+
+}  // namespace
+}  // namespace quire::commands
