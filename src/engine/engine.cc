@@ -36,6 +36,7 @@ EngineCore::~EngineCore() {
     mailbox_.notify();
     if (thread_.joinable()) thread_.join();
     for (auto& flush : flushes_) flush->done.set_value(0);
+    for (auto& drain : drains_) drain->done.set_value();
     cache_.reset();  // before the tiers that its movers use
 }
 

@@ -1,5 +1,4 @@
 // The verbs of EngineApi: any thread in, one message to the engine's thread, an answer out.
-#include <chrono>
 #include <filesystem>
 #include <sstream>
 
@@ -226,24 +225,11 @@ EngineLoad EngineCore::load() const {
 void EngineCore::drain(int64_t timeout_ns) {
     draining_ = true;
     const int64_t give_up_ns = options_.clock->monotonic_ns() + timeout_ns;
-    const auto busy = [this] {
-        return ask<bool>([this] { return !active_.empty() || !queue_.empty(); });
-    };
-    while (busy()) {
-        if (options_.clock->monotonic_ns() >= give_up_ns) {
-            ask<bool>([this] {
-                for (auto& job : active_) job->cancelled = true;
-                for (auto& job : queue_) job->cancelled = true;
-                return true;
-            });
-            break;
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    // What is published and pending goes down before we leave.
-    while (ask<bool>([this] { return cache_->stats().pending_stores > 0; }) &&
-           options_.clock->monotonic_ns() < give_up_ns)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    auto drain = std::make_shared<std::unique_ptr<Drain>>(std::make_unique<Drain>());
+    (*drain)->give_up_ns = give_up_ns;
+    std::future<void> done = (*drain)->done.get_future();
+    mailbox_.post([this, drain] { drains_.push_back(std::move(*drain)); });
+    done.wait();
     (void)tiers_->flush(std::max<int64_t>(0, give_up_ns - options_.clock->monotonic_ns()));
 }
 

@@ -88,6 +88,11 @@ class EngineCore final : public Engine {
         int64_t give_up_ns = 0;
         std::promise<uint64_t> done;
     };
+    // Somebody waits until nothing runs and nothing is left to store; jobs are cut at give_up_ns.
+    struct Drain {
+        int64_t give_up_ns = 0;
+        std::promise<void> done;
+    };
 
     // A job's share of a step.
     struct Part {
@@ -125,6 +130,7 @@ class EngineCore final : public Engine {
     void preempt(Job& job);
     void check_deadlines(const std::vector<LeaseId>& expired);
     void finish_flushes();
+    void finish_drains();
 
     // engine_emit.cc
     void take_logits(Job& job, std::span<const float> rows, uint32_t n_rows);
@@ -148,6 +154,7 @@ class EngineCore final : public Engine {
     std::deque<std::unique_ptr<Job>> queue_;
     std::vector<std::unique_ptr<Job>> active_;  // in order of admission
     std::vector<std::unique_ptr<Flush>> flushes_;
+    std::vector<std::unique_ptr<Drain>> drains_;
     GenerateEvent event_;  // being filled for the job at hand
     EngineStats stats_;
     int64_t snapshot_ns_ = 0;

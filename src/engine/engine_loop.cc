@@ -22,7 +22,8 @@ void EngineCore::run() {
         take_snapshot(!worked);
         if (!worked) {
             forward_->pause();
-            const bool expecting = !active_.empty() || !queue_.empty() || !flushes_.empty();
+            const bool expecting =
+                !active_.empty() || !queue_.empty() || !flushes_.empty() || !drains_.empty();
             mailbox_.wait(expecting ? kLoadWait_ns : kIdleWait_ns);
         }
         worked = turn();
@@ -61,6 +62,7 @@ bool EngineCore::turn() {
     });
     check_deadlines(cache_->poll(prompts));
     finish_flushes();
+    finish_drains();
     admit();
     for (auto& job : active_) note_ready(*job);
     running_.store(static_cast<uint32_t>(active_.size()), std::memory_order_relaxed);
@@ -265,6 +267,25 @@ void EngineCore::check_deadlines(const std::vector<LeaseId>& expired) {
             finish(*job, Finish::cancelled);
         else
             finish(*job, Finish::timeout, make_error(Code::timeout, "the request's time is over"));
+    }
+}
+
+void EngineCore::finish_drains() {
+    const bool idle = active_.empty() && queue_.empty();
+    const int64_t now = options_.clock->monotonic_ns();
+    for (auto it = drains_.begin(); it != drains_.end();) {
+        const bool over = now >= (*it)->give_up_ns;
+        if (over) {
+            for (auto& job : active_) job->cancelled = true;
+            for (auto& job : queue_) job->cancelled = true;
+        }
+        // What is published and pending goes down before we leave.
+        if (!idle || (!over && cache_->stats().pending_stores > 0)) {
+            ++it;
+            continue;
+        }
+        (*it)->done.set_value();
+        it = drains_.erase(it);
     }
 }
 

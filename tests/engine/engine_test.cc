@@ -247,6 +247,25 @@ TEST_P(EngineTest, CancellingTakesEffectAndFreesEverything) {
     expect_idle();
 }
 
+TEST_P(EngineTest, DrainingLetsJobsEndOrCutsThemAndReturnsWhenNothingRuns) {
+    open(options());
+    Pending running(*engine_, greedy(some_text(400), 4));
+    Pending queued(*engine_, greedy(some_text(300, 1000), 4));
+    engine_->drain(int64_t{60} * 1'000'000'000);
+    expect_idle();
+    EXPECT_EQ(engine_->stats().cache.pending_stores, 0u);
+    EXPECT_EQ(running.wait().finish, Finish::length);
+    EXPECT_EQ(queued.wait().finish, Finish::length);
+    EXPECT_EQ(engine_->submit(greedy("Hi", 1), [](GenerateEvent&&) {}).code(), Code::cancelled);
+
+    open(options());
+    Pending endless(*engine_, greedy(some_text(400), 1000));
+    endless.wait_tokens(1);
+    engine_->drain(0);
+    expect_idle();
+    EXPECT_EQ(endless.wait().finish, Finish::cancelled);
+}
+
 TEST_P(EngineTest, RefusesBeforeAnyWork) {
     open(options());
     const auto submit = [&](GenerateRequest request) {
