@@ -76,10 +76,7 @@ TEST(Cache, KeepsSaltsAndTenantsApart) {
 TEST(Cache, LoadsFromEachLowerTierAfterTheOneAboveWasFlushed) {
     Harness h(64);
     const auto prompt = some_tokens(100, 1);
-    const LeaseId first = h.acquire(prompt);
-    h.compute(first, prompt, {});
-    h.cache->release(first);
-    h.settle_stores();
+    h.serve(prompt);
     EXPECT_EQ(h.stores[0]->unsealed_puts + h.stores[1]->unsealed_puts, 0);
 
     h.cache->flush(Tier::g1);
@@ -103,10 +100,7 @@ TEST(Cache, LoadsFromEachLowerTierAfterTheOneAboveWasFlushed) {
 TEST(Cache, SurvivesARestartThroughTheDurableTier) {
     Harness h(64);
     const auto prompt = some_tokens(100, 1);
-    const LeaseId first = h.acquire(prompt);
-    h.compute(first, prompt, {});
-    h.cache->release(first);
-    h.settle_stores();
+    h.serve(prompt);
     h.open();  // a new cache over the same stores
     const LeaseId again = h.acquire(prompt);
     h.settle(again);
@@ -121,10 +115,7 @@ TEST(Cache, EveryFailedReadIsAMissWithAReason) {
         SCOPED_TRACE(static_cast<int>(fault));
         Harness h(64, testing::two_group_layout(), {Tier::g3});
         const auto prompt = some_tokens(100, 1);
-        const LeaseId first = h.acquire(prompt);
-        h.compute(first, prompt, {});
-        h.cache->release(first);
-        h.settle_stores();
+        h.serve(prompt);
         h.cache->flush(Tier::g1);
         int reads = 0;
         h.stores[0]->fault = [&](const BlockKey&) { return ++reads == 4 ? fault : Fault::none; };
@@ -141,10 +132,7 @@ TEST(Cache, EveryFailedReadIsAMissWithAReason) {
 TEST(Cache, AStoreThatAlwaysFailsEndsInAColdStart) {
     Harness h(64, testing::two_group_layout(), {Tier::g3});
     const auto prompt = some_tokens(100, 1);
-    const LeaseId first = h.acquire(prompt);
-    h.compute(first, prompt, {});
-    h.cache->release(first);
-    h.settle_stores();
+    h.serve(prompt);
     h.cache->flush(Tier::g1);
     h.stores[0]->fault = [](const BlockKey&) { return Fault::io; };
     const LeaseId again = h.acquire(prompt);
@@ -208,10 +196,7 @@ TEST(Cache, AWaitIsBoundedEvenIfTheOtherNeverFinishes) {
 TEST(Cache, TwoLeasesShareOneLoad) {
     Harness h(64);
     const auto prompt = some_tokens(100, 1);
-    const LeaseId first = h.acquire(prompt);
-    h.compute(first, prompt, {});
-    h.cache->release(first);
-    h.settle_stores();
+    h.serve(prompt);
     h.cache->flush(Tier::g1);
     const LeaseId a = h.acquire(prompt);
     const LeaseId b = h.acquire(prompt);
@@ -227,10 +212,7 @@ TEST(Cache, TwoLeasesShareOneLoad) {
 TEST(Cache, ReleasingEverybodyDuringALoadFreesTheSlotsAfterIt) {
     Harness h(64);
     const auto prompt = some_tokens(100, 1);
-    const LeaseId first = h.acquire(prompt);
-    h.compute(first, prompt, {});
-    h.cache->release(first);
-    h.settle_stores();
+    h.serve(prompt);
     h.cache->flush(Tier::g1);
     const LeaseId a = h.acquire(prompt);
     h.cache->release(a);
