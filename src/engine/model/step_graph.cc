@@ -15,9 +15,16 @@ namespace {
 
 using AnyOp = std::variant<EmbedOp, NormOp, QkvOp, AttendOp, QuantisePackedOp, PackedOp, SoftcapOp>;
 
-void run_any(ggml_tensor*, int thread, int n_threads, void* op) {
+struct Node {
+    AnyOp op;
+    const PackedOp* next = nullptr;  // soon after this one
+};
+
+void run_node(ggml_tensor*, int thread, int n_threads, void* data) {
     const StepFence fence;
-    std::visit([&](const auto& o) { o.run(thread, n_threads); }, *static_cast<AnyOp*>(op));
+    const Node& node = *static_cast<const Node*>(data);
+    std::visit([&](const auto& op) { op.run(thread, n_threads); }, node.op);
+    if (node.next != nullptr) node.next->fetch(thread, n_threads);
 }
 
 // Enough for build_layers(), and not much more: many graphs are kept.
@@ -62,9 +69,11 @@ class GraphImpl final : public StepGraph {
 
  private:
     void add(AnyOp op) {
-        AnyOp& kept = ops_.emplace_back(op);
-        ggml_tensor* node = ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_any,
-                                           GGML_N_TASKS_MAX, &kept);
+        Node* before = nodes_.empty() ? nullptr : &nodes_.back();
+        Node& kept = nodes_.emplace_back(Node{std::move(op)});
+        if (before != nullptr) before->next = std::get_if<PackedOp>(&kept.op);
+        ggml_tensor* node = ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0,
+                                           run_node, GGML_N_TASKS_MAX, &kept);
         node->data = &kept;  // no output of its own
         ggml_build_forward_expand(graph_, node);
     }
@@ -149,7 +158,7 @@ class GraphImpl final : public StepGraph {
     ggml_cgraph* graph_ = nullptr;
     ggml_cplan plan_ = {};
     size_t packed_ops_ = 0;
-    std::deque<AnyOp> ops_;  // stable addresses: nodes point at them
+    std::deque<Node> nodes_;  // stable addresses: nodes point at them
 };
 
 }  // namespace

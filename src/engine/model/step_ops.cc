@@ -210,22 +210,31 @@ const std::byte* quantised(const PackedOp& op, int thread) {
     return own;
 }
 
+// Groups that a thread takes at a time. Weights of one tile are used once: long runs, so that the
+// CPU's prefetcher is seldom restarted. Those of many tiles stay in the first-level cache while
+// tiles pass by: few groups.
+int64_t chunk_groups(const PackedOp& op, int n_threads) {
+    const int64_t all = op.projection->n_out / packed::kOutputs;
+    if (op.rows <= packed::kTileRows) return std::max<int64_t>(all / (2 * n_threads), 1);
+    return std::clamp<int64_t>(all / (4 * n_threads), 1, 4);
+}
+
 }  // namespace
 
-// Threads take chunks of groups; chunks are numbered over all parts.
+// Chunks are numbered over all parts. A thread's first one has its own number, later ones are
+// drawn.
 void PackedOp::run(int thread, int n_threads) const {
-    constexpr int64_t kChunkMax = 4;
     const std::byte* const tiles = quantised(*this, thread);
     std::atomic<int64_t>& drawn = state->packed_cursors[cursor].next;
-    const int64_t all = projection->n_out / packed::kOutputs;
-    const int64_t chunk = std::clamp<int64_t>(all / (4 * n_threads), 1, kChunkMax);
-    int64_t next = drawn.fetch_add(1, std::memory_order_relaxed);
+    const int64_t chunk = chunk_groups(*this, n_threads);
+    int64_t next = thread;
     int64_t first = 0;   // number of the part's first chunk
     int64_t column = 0;  // of the part's first output
     for (const Matrix& m : projection->parts) {
         const int64_t groups = m.packed == nullptr ? 0 : m.n_out / packed::kOutputs;
         const int64_t chunks = (groups + chunk - 1) / chunk;
-        for (; next < first + chunks; next = drawn.fetch_add(1, std::memory_order_relaxed)) {
+        for (; next < first + chunks;
+             next = n_threads + drawn.fetch_add(1, std::memory_order_relaxed)) {
             const int64_t from = (next - first) * chunk;
             multiply_groups(*state->product, m, from, std::min(from + chunk, groups), tiles, rows,
                             out + column, projection->n_out);
@@ -233,6 +242,19 @@ void PackedOp::run(int thread, int n_threads) const {
         first += chunks;
         column += m.n_out;
     }
+}
+
+void PackedOp::fetch(int thread, int n_threads) const {
+    constexpr size_t kFetchBytes = 16384;
+    const Matrix& m = projection->parts.front();
+    if (rows > packed::kTileRows || m.packed == nullptr) return;
+    const size_t group_bytes = packed::group_bytes(m.layout, m.n_in);
+    const int64_t groups = m.n_out / packed::kOutputs;
+    const int64_t from = thread * chunk_groups(*this, n_threads);
+    if (from >= groups) return;
+    const std::byte* at = m.packed + static_cast<size_t>(from) * group_bytes;
+    const size_t bytes = std::min(kFetchBytes, static_cast<size_t>(groups - from) * group_bytes);
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 2);
 }
 
 void SoftcapOp::run(int thread, int n_threads) const {

@@ -67,6 +67,9 @@ struct PackedOp {
     float* out;
     size_t cursor;  // of state->packed_cursors, its own
     void run(int thread, int n_threads) const;
+    // Starts fetching the weights that the thread will begin with: called by the operation before,
+    // so that memory works while threads wait for each other.
+    void fetch(int thread, int n_threads) const;
 };
 
 // logits = cap * tanh(logits / cap)

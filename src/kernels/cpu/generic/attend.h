@@ -9,6 +9,9 @@
 
 namespace quire::kernels::generic {
 
+// A tile of 64 keys takes 256 bytes a dimension: up to 16 KiB of the next one go into L1.
+inline constexpr int kNearHeadDim = 64;
+
 template <class V, class Reader>
 class ItemRunner {
  public:
@@ -151,7 +154,7 @@ class ItemRunner {
     }
 
     PageTile<V, Reader> find_tile(int tile) const {
-        PageTile<V, Reader> pages{reader_, {}, {}};
+        PageTile<V, Reader> pages{reader_, {}, {}, shape_.head_dim <= kNearHeadDim};
         find_groups(item_, keys_, tile, pages.groups);
         const int next = tile + kKeyTileTokens;
         const int item_end = item_.partition_end * kPartitionTokens;
@@ -166,7 +169,7 @@ class ItemRunner {
     void fetch_first_tile() const {
         const int tile = first_tile(item_, keys_);
         if (tile < 0) return;
-        PageTile<V, Reader> pages{reader_, {}, {}};
+        PageTile<V, Reader> pages{reader_, {}, {}, shape_.head_dim <= kNearHeadDim};
         find_groups(item_, keys_, tile, pages.next);
         for (int d = 0; d < shape_.head_dim; d += 2) pages.template prefetch_k<kTileGroups>(0, d);
         for (int key = 0; key < kKeyTileTokens; ++key)

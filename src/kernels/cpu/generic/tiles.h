@@ -60,6 +60,7 @@ struct PageTile {
     const Reader& reader;
     Group groups[kTileGroups];
     Group next[kTileGroups];  // of the tile after this one, to be prefetched; may equal groups
+    bool next_fits_l1;        // beside what is in use
 
     f32 k(int group, int d, int first_key) const { return reader.k(groups[group], d, first_key); }
     f32 v(int group, int key, int d) const { return reader.v(groups[group], key, d); }
@@ -70,12 +71,17 @@ struct PageTile {
     template <int kGroups>
     void prefetch_k(int first_group, int d) const {
         for (int g = first_group; g < first_group + kGroups; ++g)
-            V::prefetch_l2(reader.k_address(next[g], d));
+            prefetch(reader.k_address(next[g], d));
     }
     template <int kDims>
     void prefetch_v(int group, int key, int d) const {
-        for (int i = 0; i < kDims; i += 32)
-            V::prefetch_l2(reader.v_address(next[group], key, d + i));
+        for (int i = 0; i < kDims; i += 32) prefetch(reader.v_address(next[group], key, d + i));
+    }
+    void prefetch(const void* p) const {
+        if (next_fits_l1)
+            V::prefetch(p);
+        else
+            V::prefetch_l2(p);
     }
 };
 
