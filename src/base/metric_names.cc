@@ -24,7 +24,7 @@ constexpr std::array<MetricLabel, 2> kByTenant = {kTenant};
 using K = MetricKind;
 using M = Metric;
 
-constexpr MetricRow kTable[] = {
+constexpr MetricRow kMetricRows[] = {
     {M::requests_total,
      K::counter,
      "quire_requests_total",
@@ -188,16 +188,16 @@ constexpr MetricRow kTable[] = {
 };
 
 constexpr bool in_order() {
-    for (size_t i = 0; i < std::size(kTable); ++i)
-        if (static_cast<size_t>(kTable[i].id) != i) return false;
-    return std::size(kTable) == static_cast<size_t>(Metric::count);
+    for (size_t i = 0; i < std::size(kMetricRows); ++i)
+        if (static_cast<size_t>(kMetricRows[i].id) != i) return false;
+    return std::size(kMetricRows) == static_cast<size_t>(Metric::count);
 }
 static_assert(in_order(), "the rows of the metric table must follow enum Metric");
 
 }  // namespace
 
 std::span<const MetricRow> metric_table() {
-    return kTable;
+    return kMetricRows;
 }
 
 }  // namespace quire

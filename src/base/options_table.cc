@@ -14,7 +14,7 @@ constexpr std::string_view kLevelNames[] = {"debug", "info", "warn", "error", "o
 
 using T = OptionType;
 
-constexpr OptionSpec kTable[] = {
+constexpr OptionSpec kOptionRows[] = {
     {.key = "model",
      .type = T::text,
      .section = "Model",
@@ -194,7 +194,7 @@ constexpr OptionSpec kTable[] = {
 }  // namespace
 
 OptionTable serve_option_table() {
-    return kTable;
+    return kOptionRows;
 }
 
 }  // namespace quire
