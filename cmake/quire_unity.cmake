@@ -3,6 +3,7 @@
 # files here.
 set(QUIRE_COMPILED_ALONE
   base/config_print.cc
+  base/options_table.cc
   format/slab.cc
   policy/evict.cc
   server/drain_test.cc

@@ -32,7 +32,7 @@ std::string nearest_names(std::string_view wanted) {
             const std::string name = row.name(spec);
             all.emplace_back(edit_distance(wanted, name), name);
         }
-    std::ranges::stable_sort(all, {}, &std::pair<size_t, std::string>::first);
+    std::ranges::sort(all);  // equal distances by name
     std::vector<std::string> names;
     for (size_t i = 0; i < std::min(kSuggestions, all.size()); ++i) names.push_back(all[i].second);
     return join(names);
@@ -53,7 +53,7 @@ std::string names_that_fit(const Geometry& geometry) {
 }  // namespace
 
 std::span<const CodecRow> codec_table() {
-    static const std::array table = {raw16_row(), fp8_row(), hot_row()};
+    static const std::array table = {raw16::row(), fp8::row(), hot::row()};
     return table;
 }
 

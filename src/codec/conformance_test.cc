@@ -31,7 +31,7 @@ std::vector<Geometry> geometries(const CodecSpec& spec) {
     return fitting;
 }
 
-std::string describe(const Geometry& g) {
+std::string shape_text(const Geometry& g) {
     return "head_dim " + std::to_string(g.head_dim) + " block " + std::to_string(g.block_tokens) +
            " seed " + std::to_string(kSeed);
 }
@@ -65,7 +65,7 @@ TEST_P(EveryCodec, FitsSomeShapeAndSaysWhyItDoesNotFitOthers) {
 
 TEST_P(EveryCodec, RoundTripErrorFallsWithItsBits) {
     for (const Geometry& g : geometries(spec)) {
-        SCOPED_TRACE(describe(g));
+        SCOPED_TRACE(shape_text(g));
         const Rows rows(g, Kind::normal, kSeed);
         Page page(spec, g, 0);
         EXPECT_EQ(encode(oracle, spec, rows, page, true), 0u);
@@ -85,7 +85,7 @@ TEST_P(EveryCodec, RoundTripErrorFallsWithItsBits) {
 TEST_P(EveryCodec, InstructionSetsAgreeBitForBit) {
     for (const Geometry& g : geometries(spec))
         for (const Kind kind : kinds(g)) {
-            SCOPED_TRACE(describe(g) + " kind " + std::to_string(static_cast<int>(kind)));
+            SCOPED_TRACE(shape_text(g) + " kind " + std::to_string(static_cast<int>(kind)));
             const bool means = kind != Kind::zeros && kind != Kind::minus_zeros;
             const Rows rows(g, kind, kSeed);
             Page expected(spec, g, 0);
@@ -108,7 +108,7 @@ TEST_P(EveryCodec, InstructionSetsAgreeBitForBit) {
 TEST_P(EveryCodec, TokensInAnyOrderMakeTheSamePage) {
     if (!tokens) GTEST_SKIP() << "whole tiles only";
     for (const Geometry& g : geometries(spec)) {
-        SCOPED_TRACE(describe(g));
+        SCOPED_TRACE(shape_text(g));
         const Rows rows(g, Kind::normal, kSeed + 1);
         Page whole(spec, g, 0);
         encode(oracle, spec, rows, whole);
@@ -127,10 +127,31 @@ TEST_P(EveryCodec, TokensInAnyOrderMakeTheSamePage) {
     }
 }
 
+// A slot's life: runs of tokens are written over each other at random; the model is a page that the
+// oracle writes one token at a time.
+TEST_P(EveryCodec, RandomWritesMatchTheOracleTokenByToken) {
+    if (!tokens) GTEST_SKIP() << "whole tiles only";
+    const Geometry g = geometries(spec).front();
+    for (const PageCodecOps& ops : row.ops()) {
+        if (!ops.cpu_has_it() || ops.isa == Isa::ref) continue;
+        std::mt19937_64 rng(kSeed);
+        Page page(spec, g, 0), model(spec, g, 0);
+        for (int round = 0; round < 12; ++round) {
+            const Rows rows(g, kKinds[rng() % std::size(kKinds)], rng());
+            uint32_t first = rng() % g.block_tokens, last = rng() % (g.block_tokens + 1);
+            if (first > last) std::swap(first, last);
+            encode(ops, spec, rows, page, false, first, last);
+            for (uint32_t t = first; t < last; ++t)
+                encode(oracle, spec, rows, model, false, t, t + 1);
+            ASSERT_TRUE(page == model) << ops.name << " round " << round << " seed " << kSeed;
+        }
+    }
+}
+
 TEST_P(EveryCodec, AbsentTokensAreZeroAndUntouched) {
     if (!tokens) GTEST_SKIP() << "whole tiles only";
     for (const Geometry& g : geometries(spec)) {
-        SCOPED_TRACE(describe(g));
+        SCOPED_TRACE(shape_text(g));
         const Rows rows(g, Kind::normal, kSeed + 2);
         for (const PageCodecOps& ops : row.ops()) {
             if (!ops.cpu_has_it()) continue;
@@ -174,7 +195,7 @@ TEST_P(EveryCodec, HeadsMayLieBesideEachOther) {
 
 TEST_P(EveryCodec, RowsThatAreNotFinitePoisonNoOther) {
     for (const Geometry& g : geometries(spec)) {
-        SCOPED_TRACE(describe(g));
+        SCOPED_TRACE(shape_text(g));
         const Rows rows(g, Kind::not_finite, kSeed + 4);
         Page page(spec, g, 0);
         const uint32_t counted = encode(oracle, spec, rows, page);

@@ -5,8 +5,14 @@
 
 namespace quire::codec {
 
-CodecRow raw16_row();
-CodecRow fp8_row();
-CodecRow hot_row();
+namespace raw16 {
+CodecRow row();
+}
+namespace fp8 {
+CodecRow row();
+}
+namespace hot {
+CodecRow row();
+}
 
 }  // namespace quire::codec

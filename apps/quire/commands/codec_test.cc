@@ -15,17 +15,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Output {
+struct CodecRun {
     int code = 0;
     std::string text;
     std::string errors;
 };
 
-Output run(std::vector<const char*> arguments) {
+CodecRun run_with(std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "quire codec");
     ::testing::internal::CaptureStdout();
     ::testing::internal::CaptureStderr();
-    Output output;
+    CodecRun output;
     output.code = run_codec(static_cast<int>(arguments.size()), arguments.data());
     output.text = ::testing::internal::GetCapturedStdout();
     output.errors = ::testing::internal::GetCapturedStderr();
@@ -35,7 +35,7 @@ Output run(std::vector<const char*> arguments) {
 const std::filesystem::path kGolden = "tests/golden/codec";  // tests run in the source folder
 
 TEST(CodecCommand, ListsEveryCodecWithItsBits) {
-    const Output output = run({"list", "--head-dim", "64", "--json"});
+    const CodecRun output = run_with({"list", "--head-dim", "64", "--json"});
     ASSERT_EQ(output.code, kExitOk) << output.errors;
     const auto json = nlohmann::json::parse(output.text);
     bool seen = false;
@@ -48,37 +48,38 @@ TEST(CodecCommand, ListsEveryCodecWithItsBits) {
         EXPECT_EQ(codec["fused"], true);
     }
     EXPECT_TRUE(seen);
-    EXPECT_THAT(run({"list", "k6v4"}).text, HasSubstr("k6v4  |"));
+    EXPECT_THAT(run_with({"list", "k6v4"}).text, HasSubstr("k6v4  |"));
 }
 
 TEST(CodecCommand, AShapeThatDoesNotFitIsSaid) {
-    const Output output = run({"list", "k6v4", "--head-dim", "72"});
+    const CodecRun output = run_with({"list", "k6v4", "--head-dim", "72"});
     EXPECT_EQ(output.code, kExitOk);
     EXPECT_THAT(output.text, HasSubstr("does not fit: head_dim must be a multiple of 16"));
-    const Output bench = run({"bench", "k6v4", "--head-dim", "72", "--quick"});
+    const CodecRun bench = run_with({"bench", "k6v4", "--head-dim", "72", "--quick"});
     EXPECT_EQ(bench.code, kExitError);
     EXPECT_THAT(bench.errors, HasSubstr("head_dim 72"));
 }
 
 TEST(CodecCommand, UnknownNamesAreErrorsWithTheNearest) {
     for (const char* what : {"list", "bench"}) {
-        const Output output = run({what, "k6v44"});
+        const CodecRun output = run_with({what, "k6v44"});
         EXPECT_EQ(output.code, kExitError);
         EXPECT_THAT(output.errors, HasSubstr("nearest: k6v4"));
     }
-    EXPECT_EQ(run({}).code, kExitError);
-    EXPECT_EQ(run({"transcend"}).code, kExitError);
+    EXPECT_EQ(run_with({}).code, kExitError);
+    EXPECT_EQ(run_with({"transcend"}).code, kExitError);
 }
 
 TEST(CodecCommand, HelpTeachesTheNames) {
-    const Output output = run({"--help"});
+    const CodecRun output = run_with({"--help"});
     EXPECT_EQ(output.code, kExitOk);
     EXPECT_THAT(output.text, HasSubstr("k6v4 is 6 bits a key number"));
     EXPECT_THAT(output.text, HasSubstr("quire codec verify"));
 }
 
 TEST(CodecCommand, BenchMeasuresEveryInstructionSet) {
-    const Output output = run({"bench", "k8v8", "raw16", "--quick", "--repeats", "1", "--json"});
+    const CodecRun output =
+        run_with({"bench", "k8v8", "raw16", "--quick", "--repeats", "1", "--json"});
     ASSERT_NE(output.code, kExitError) << output.errors;
     const auto json = nlohmann::json::parse(output.text);
     EXPECT_GE(json["speeds"].size(), 2u);
@@ -91,7 +92,7 @@ TEST(CodecCommand, BenchMeasuresEveryInstructionSet) {
 
 TEST(CodecCommand, VerifyFindsAByteThatDiffers) {
     const std::string good = kGolden / "hot.bin";
-    const Output output = run({"verify", good.c_str()});
+    const CodecRun output = run_with({"verify", good.c_str()});
     EXPECT_EQ(output.code, kExitOk) << output.text << output.errors;
     EXPECT_THAT(output.text, HasSubstr(" checked, 0 differ"));
 
@@ -101,8 +102,8 @@ TEST(CodecCommand, VerifyFindsAByteThatDiffers) {
     const testing::TempDir folder;
     const std::string damaged = folder.file("damaged.bin");
     std::ofstream(damaged, std::ios::binary) << bytes;
-    EXPECT_EQ(run({"verify", damaged.c_str()}).code, kExitNotOk);
-    EXPECT_EQ(run({"verify", "/nowhere/at/all"}).code, kExitError);
+    EXPECT_EQ(run_with({"verify", damaged.c_str()}).code, kExitNotOk);
+    EXPECT_EQ(run_with({"verify", "/nowhere/at/all"}).code, kExitError);
 }
 
 }  // namespace

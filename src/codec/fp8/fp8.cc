@@ -6,13 +6,13 @@
 #include "codec/isa_checks.h"
 #include "codec/limits.h"
 
-namespace quire::codec {
+namespace quire::codec::fp8 {
 namespace {
 
 constexpr uint8_t kFamily = 2;
 constexpr uint16_t kVersion = 1;
 
-constexpr CodecSpec make_spec(fp8::Scaling scaling, uint16_t format) {
+constexpr CodecSpec make_spec(Scaling scaling, uint16_t format) {
     return {kFamily, 0, 0, static_cast<uint16_t>(static_cast<uint16_t>(scaling) | format),
             kVersion};
 }
@@ -22,12 +22,12 @@ struct Member {
     CodecSpec spec;
 };
 constexpr std::array kMembers = {
-    Member{"fp8_e4m3", make_spec(fp8::Scaling::one, 0)},
-    Member{"fp8_e4m3_head", make_spec(fp8::Scaling::head, 0)},
-    Member{"fp8_e4m3_token", make_spec(fp8::Scaling::token, 0)},
-    Member{"fp8_e5m2", make_spec(fp8::Scaling::one, fp8::kOptionE5m2)},
-    Member{"fp8_e5m2_head", make_spec(fp8::Scaling::head, fp8::kOptionE5m2)},
-    Member{"fp8_e5m2_token", make_spec(fp8::Scaling::token, fp8::kOptionE5m2)},
+    Member{"fp8_e4m3", make_spec(Scaling::one, 0)},
+    Member{"fp8_e4m3_head", make_spec(Scaling::head, 0)},
+    Member{"fp8_e4m3_token", make_spec(Scaling::token, 0)},
+    Member{"fp8_e5m2", make_spec(Scaling::one, kOptionE5m2)},
+    Member{"fp8_e5m2_head", make_spec(Scaling::head, kOptionE5m2)},
+    Member{"fp8_e5m2_token", make_spec(Scaling::token, kOptionE5m2)},
 };
 constexpr auto kSpecs = [] {
     std::array<CodecSpec, kMembers.size()> specs{};
@@ -48,17 +48,16 @@ std::string name_of(const CodecSpec& spec) {
 }
 
 size_t fp8_page_bytes(const CodecSpec& spec, const Geometry& g) {
-    const size_t scales =
-        fp8::scaling_of(spec) == fp8::Scaling::token ? size_t{4} * g.block_tokens : 0;
+    const size_t scales = scaling_of(spec) == Scaling::token ? size_t{4} * g.block_tokens : 0;
     return size_t{2} * g.head_dim * g.block_tokens + scales;
 }
 
 std::span<const PageCodecOps> ops() {
     static constexpr std::array kTable = {
-        PageCodecOps{Isa::ref, "ref", always, fp8::ref_encode, fp8::ref_decode},
+        PageCodecOps{Isa::ref, "ref", always, ref_encode, ref_decode},
 #if defined(__x86_64__)
-        PageCodecOps{Isa::avx2, "avx2", has_avx2, fp8::avx2_encode, fp8::avx2_decode},
-        PageCodecOps{Isa::avx512, "avx512", has_avx512, fp8::avx512_encode, fp8::avx512_decode},
+        PageCodecOps{Isa::avx2, "avx2", has_avx2, avx2_encode, avx2_decode},
+        PageCodecOps{Isa::avx512, "avx512", has_avx512, avx512_encode, avx512_decode},
 #endif
     };
     return kTable;
@@ -66,7 +65,7 @@ std::span<const PageCodecOps> ops() {
 
 }  // namespace
 
-CodecRow fp8_row() {
+CodecRow row() {
     return {
         .family = kFamily,
         .version = kVersion,
@@ -84,4 +83,4 @@ CodecRow fp8_row() {
     };
 }
 
-}  // namespace quire::codec
+}  // namespace quire::codec::fp8

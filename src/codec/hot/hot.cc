@@ -6,12 +6,12 @@
 #include "codec/isa_checks.h"
 #include "codec/limits.h"
 
-namespace quire::codec {
+namespace quire::codec::hot {
 namespace {
 
 constexpr uint8_t kFamily = 3;
 constexpr uint16_t kVersion = 1;
-constexpr int kWidths = hot::kMaxBits - hot::kMinBits + 1;
+constexpr int kWidths = kMaxBits - kMinBits + 1;
 
 constexpr CodecSpec make_spec(int k_bits, int v_bits) {
     return {kFamily, static_cast<uint8_t>(k_bits), static_cast<uint8_t>(v_bits), 0, kVersion};
@@ -21,8 +21,8 @@ constexpr CodecSpec make_spec(int k_bits, int v_bits) {
 constexpr auto all_specs() {
     std::array<CodecSpec, size_t{kWidths} * kWidths> specs{};
     size_t n = 0;
-    for (int k = hot::kMaxBits; k >= hot::kMinBits; --k)
-        for (int v = hot::kMaxBits; v >= hot::kMinBits; --v) specs[n++] = make_spec(k, v);
+    for (int k = kMaxBits; k >= kMinBits; --k)
+        for (int v = kMaxBits; v >= kMinBits; --v) specs[n++] = make_spec(k, v);
     return specs;
 }
 constexpr auto kSpecs = all_specs();
@@ -48,10 +48,10 @@ std::optional<CodecSpec> parse(std::string_view name) {
 
 std::span<const PageCodecOps> ops() {
     static constexpr std::array kTable = {
-        PageCodecOps{Isa::ref, "ref", always, hot::ref_encode, hot::ref_decode},
+        PageCodecOps{Isa::ref, "ref", always, ref_encode, ref_decode},
 #if defined(__x86_64__)
-        PageCodecOps{Isa::avx2, "avx2", has_avx2, hot::avx2_encode, hot::avx2_decode},
-        PageCodecOps{Isa::avx512, "avx512", has_avx512, hot::avx512_encode, hot::avx512_decode},
+        PageCodecOps{Isa::avx2, "avx2", has_avx2, avx2_encode, avx2_decode},
+        PageCodecOps{Isa::avx512, "avx512", has_avx512, avx512_encode, avx512_decode},
 #endif
     };
     return kTable;
@@ -59,7 +59,7 @@ std::span<const PageCodecOps> ops() {
 
 }  // namespace
 
-CodecRow hot_row() {
+CodecRow row() {
     return {
         .family = kFamily,
         .version = kVersion,
@@ -73,9 +73,9 @@ CodecRow hot_row() {
         .name = name_of,
         .unsupported = [](const CodecSpec&, const Geometry& g) { return common_limits(g); },
         .page_bytes = [](const CodecSpec& spec,
-                         const Geometry& g) { return hot::page_bytes(hot::shape_of(spec, g)); },
+                         const Geometry& g) { return page_bytes(shape_of(spec, g)); },
         .ops = ops,
     };
 }
 
-}  // namespace quire::codec
+}  // namespace quire::codec::hot

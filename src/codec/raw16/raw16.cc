@@ -6,7 +6,7 @@
 #include "codec/isa_checks.h"
 #include "codec/limits.h"
 
-namespace quire::codec {
+namespace quire::codec::raw16 {
 namespace {
 
 constexpr uint8_t kFamily = 1;  // with nothing else in the id: format's kCodecRaw16
@@ -15,10 +15,10 @@ constexpr std::array kSpecs = {CodecSpec{kFamily, 0, 0, 0, kVersion}};
 
 std::span<const PageCodecOps> ops() {
     static constexpr std::array kTable = {
-        PageCodecOps{Isa::ref, "ref", always, raw16::ref_encode, raw16::ref_decode},
+        PageCodecOps{Isa::ref, "ref", always, ref_encode, ref_decode},
 #if defined(__x86_64__)
-        PageCodecOps{Isa::avx2, "avx2", has_avx2, raw16::avx2_encode, raw16::avx2_decode},
-        PageCodecOps{Isa::avx512, "avx512", has_avx512, raw16::avx512_encode, raw16::avx512_decode},
+        PageCodecOps{Isa::avx2, "avx2", has_avx2, avx2_encode, avx2_decode},
+        PageCodecOps{Isa::avx512, "avx512", has_avx512, avx512_encode, avx512_decode},
 #endif
     };
     return kTable;
@@ -26,7 +26,7 @@ std::span<const PageCodecOps> ops() {
 
 }  // namespace
 
-CodecRow raw16_row() {
+CodecRow row() {
     return {
         .family = kFamily,
         .version = kVersion,
@@ -48,4 +48,4 @@ CodecRow raw16_row() {
     };
 }
 
-}  // namespace quire::codec
+}  // namespace quire::codec::raw16

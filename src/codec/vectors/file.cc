@@ -43,7 +43,7 @@ void append(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
     if (!bytes.empty()) std::memcpy(out.data() + before, bytes.data(), bytes.size());
 }
 
-Error corrupt(const std::string& message) {
+Error bad_file(const std::string& message) {
     return make_error(Code::corrupt, message);
 }
 
@@ -67,24 +67,24 @@ std::vector<std::byte> write_golden(std::span<const GoldenRecord> records) {
 Result<std::vector<GoldenRecord>> read_golden(std::span<const std::byte> file) {
     FileHeader header;
     if (!take(file, header) || header.magic != kMagic)
-        return corrupt("this is no file of golden vectors");
+        return bad_file("this is no file of golden vectors");
     if (header.version != kFileVersion)
-        return corrupt("golden vectors of format version " + std::to_string(header.version) +
-                       "; this build reads " + std::to_string(kFileVersion));
-    if (header.crc != crc32c(file)) return corrupt("the checksum of the golden vectors is wrong");
+        return bad_file("golden vectors of format version " + std::to_string(header.version) +
+                        "; this build reads " + std::to_string(kFileVersion));
+    if (header.crc != crc32c(file)) return bad_file("the checksum of the golden vectors is wrong");
     if (header.records > kRecordsMax)
-        return corrupt(std::to_string(header.records) + " golden vectors in one file");
+        return bad_file(std::to_string(header.records) + " golden vectors in one file");
     std::vector<GoldenRecord> records;
     for (uint32_t i = 0; i < header.records; ++i) {
         RecordHeader one;
         if (!take(file, one) || one.description.page_bytes > kPageBytesMax ||
             file.size() < one.description.page_bytes)
-            return corrupt("golden vector " + std::to_string(i) + " is cut");
+            return bad_file("golden vector " + std::to_string(i) + " is cut");
         records.push_back({one.description, one.seed, one.coded_crc, one.original_crc, {}});
         append(records.back().page, file.first(one.description.page_bytes));
         file = file.subspan(one.description.page_bytes);
     }
-    if (!file.empty()) return corrupt("bytes after the last golden vector");
+    if (!file.empty()) return bad_file("bytes after the last golden vector");
     return records;
 }
 
