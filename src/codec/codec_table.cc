@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -26,15 +27,20 @@ std::string join(const std::vector<std::string>& names) {
 }
 
 std::string nearest_names(std::string_view wanted) {
-    std::vector<std::pair<size_t, std::string>> all;
+    struct Candidate {
+        size_t distance;
+        size_t order;  // of the table: decides between equal distances
+        std::string name;
+    };
+    std::vector<Candidate> all;
     for (const CodecRow& row : codec_table())
         for (const CodecSpec& spec : row.specs()) {
-            const std::string name = row.name(spec);
-            all.emplace_back(edit_distance(wanted, name), name);
+            std::string name = row.name(spec);
+            all.push_back({edit_distance(wanted, name), all.size(), std::move(name)});
         }
-    std::ranges::sort(all);  // equal distances by name
+    std::ranges::sort(all, {}, [](const Candidate& c) { return std::pair(c.distance, c.order); });
     std::vector<std::string> names;
-    for (size_t i = 0; i < std::min(kSuggestions, all.size()); ++i) names.push_back(all[i].second);
+    for (size_t i = 0; i < std::min(kSuggestions, all.size()); ++i) names.push_back(all[i].name);
     return join(names);
 }
 
