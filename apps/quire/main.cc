@@ -22,6 +22,7 @@ constexpr Subcommand kSubcommands[] = {
     {"bench", "measure beside the machine's ceilings and other engines",
      quire::commands::run_bench},
     {"codec", "list, measure and check the codecs of KV pages", quire::commands::run_codec},
+    {"eval", "judge what coding the cache does to a model's answers", quire::commands::run_eval},
     {"inspect", "look into a disk cache: segments, blocks, models, damage",
      quire::commands::run_inspect},
     {"doctor", "check the machine and a server, and say why recent prompts missed",

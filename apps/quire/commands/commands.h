@@ -6,6 +6,7 @@ namespace quire::commands {
 
 int run_bench(int argc, const char* const* argv);
 int run_codec(int argc, const char* const* argv);
+int run_eval(int argc, const char* const* argv);
 int run_inspect(int argc, const char* const* argv);
 int run_doctor(int argc, const char* const* argv);
 

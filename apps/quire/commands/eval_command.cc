@@ -1,0 +1,156 @@
+// quire eval MODEL: what each way to code the cache does to the model's answers.
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "apps/quire/commands/command_line.h"
+#include "apps/quire/commands/commands.h"
+#include "apps/quire/commands/eval_report.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "bench/places.h"
+#include "bench/text.h"
+#include "engine/model/vocab.h"
+
+namespace quire::commands {
+namespace {
+
+constexpr std::string_view kFooter = R"(
+The text goes through the model side by side, with an exact 16-bit cache and with each coded one;
+KL is the divergence of the next token's distribution, in nats. The first 16 tokens and the 64-token
+span at hand stay exact for every row. Means of keys and values are learned from other text.
+
+Caches: every codec of `quire codec list`, with the means or without (NAME:plain), and peers:
+)";
+
+constexpr const char* kDefaults[] = {"fp8_e4m3_token", "k8v8",       "k7v6",      "k6v6", "k6v4",
+                                     "k5v4",           "k4v4",       "k4v3",      "k3v3", "k3v2",
+                                     "k2v2",           "k8v8:plain", "k4v4:plain"};
+constexpr uint32_t kCalibrationTokens = 2048;
+
+struct EvalFlags {
+    std::string model;
+    std::string text;
+    std::string calibration;
+    std::string svg;
+    std::vector<std::string> caches;
+    bool json = false;
+    bench::EvalOptions options;
+};
+
+Result<std::string> read_text(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) return make_error(Code::io, "cannot read the text " + path);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(
+    std::vector<std::string> names) {
+    if (names.empty()) {
+        names.assign(std::begin(kDefaults), std::end(kDefaults));
+        for (const std::string& peer : bench::peer_names()) names.push_back(peer);
+    }
+    std::vector<std::unique_ptr<bench::Candidate>> candidates;
+    for (const std::string& name : names) {
+        if (auto peer = bench::peer_candidate(name)) {
+            candidates.push_back(std::move(peer));
+            continue;
+        }
+        auto ours = bench::codec_candidate(name);
+        if (!ours.ok()) return ours.error();
+        candidates.push_back(std::move(ours).value());
+    }
+    return candidates;
+}
+
+// The judged text, and the calibration's tokens into `options`. Without files: Quire's own
+// documents, their beginning for calibration and their end for judging.
+Result<std::vector<TokenId>> find_tokens(const EvalFlags& flags, const Vocab& vocab,
+                                         bench::EvalOptions* options) {
+    std::string texts[2] = {std::string(bench::whole_text()), std::string(bench::whole_text())};
+    const std::string* paths[2] = {&flags.text, &flags.calibration};
+    std::vector<TokenId> tokens[2];
+    for (int i = 0; i < 2; ++i) {
+        if (!paths[i]->empty()) {
+            auto text = read_text(*paths[i]);
+            if (!text.ok()) return text.error();
+            texts[i] = std::move(text).value();
+        }
+        auto read = vocab.tokenize(texts[i], true);
+        if (!read.ok()) return read.error();
+        tokens[i] = std::move(read).value();
+    }
+    const size_t want = size_t{options->tokens} + 1;
+    if (flags.text.empty() && tokens[0].size() > want) {
+        const TokenId first = tokens[0].front();
+        tokens[0].erase(tokens[0].begin(), tokens[0].end() - static_cast<std::ptrdiff_t>(want));
+        tokens[0].front() = first;
+    }
+    if (tokens[1].size() > kCalibrationTokens) tokens[1].resize(kCalibrationTokens);
+    options->calibration = std::move(tokens[1]);
+    return std::move(tokens[0]);
+}
+
+int run(EvalFlags flags) {
+    auto models = bench::find_models({flags.model});
+    if (!models.ok()) return fail("eval", models.error().message);
+    const bench::BenchModel& named = models->front();
+    auto candidates = find_candidates(flags.caches);
+    if (!candidates.ok()) return fail("eval", candidates.error().message);
+    auto vocab = Vocab::open(named.path);
+    if (!vocab.ok()) return fail("eval", vocab.error().message);
+    auto text = find_tokens(flags, **vocab, &flags.options);
+    if (!text.ok()) return fail("eval", text.error().message);
+    auto model = GgufModel::open(named.path);
+    if (!model.ok()) return fail("eval", model.error().message);
+
+    if (flags.options.threads == 0) flags.options.threads = machine_cores();
+    flags.options.say = [](std::string_view line) { std::cerr << line << std::endl; };
+    auto rows = bench::evaluate(**model, *text, *candidates, flags.options);
+    if (!rows.ok()) return fail("eval", rows.error().message);
+    const EvalReport report{named.name, flags.text.empty() ? "Quire's documents" : flags.text,
+                            flags.options.tokens, std::move(rows).value()};
+    if (!flags.svg.empty()) {
+        std::ofstream picture(flags.svg);
+        picture << eval_svg(report);
+        if (!picture.flush()) return fail("eval", "cannot write the picture " + flags.svg);
+    }
+    std::cout << (flags.json ? eval_json(report) : eval_text(report)) << std::flush;
+    return kExitOk;
+}
+
+}  // namespace
+
+int run_eval(int argc, const char* const* argv) {
+    CLI::App app(
+        "Judges codecs of the cache on a model: divergence, top-1, perplexity at equal bits.",
+        "quire eval");
+    EvalFlags flags;
+    flags.options.tokens = 2048;
+    flags.options.threads = 0;
+    app.add_option("MODEL", flags.model, "a GGUF file")->required();
+    app.add_option("--caches", flags.caches,
+                   "names, separated by commas; none: a ladder and all peers")
+        ->delimiter(',');
+    app.add_option("--text", flags.text, "a file to judge on; none: Quire's own documents");
+    app.add_option("--calibration", flags.calibration,
+                   "a file to learn means from; not the judged one");
+    app.add_option("--tokens", flags.options.tokens, "of the text; the second half is judged")
+        ->check(CLI::Range(128, 1 << 20));
+    app.add_option("--threads", flags.options.threads, "that compute; 0: every core")
+        ->check(CLI::Range(0, 512));
+    app.add_option("--svg", flags.svg, "write a picture, divergence over bits");
+    app.add_flag("--json", flags.json, "print one JSON object");
+    std::string peers;
+    for (const std::string& name : bench::peer_names()) peers += "  " + name;
+    app.footer(std::string(kFooter) + peers + "\n");
+    if (auto code = parse_flags(app, argc, argv)) return *code;
+    log::configure({.level = log::Level::error});
+    return run(std::move(flags));
+}
+
+}  // namespace quire::commands

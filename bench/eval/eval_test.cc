@@ -1,0 +1,77 @@
+#include <cmath>
+#include <random>
+
+#include <ggml-cpu.h>
+#include <gtest/gtest.h>
+
+#include "bench/eval/candidate.h"
+#include "bench/eval/divergence.h"
+
+namespace quire::bench {
+namespace {
+
+TEST(Divergence, IsZeroForEqualRowsAndTheTextbookValueForOthers) {
+    const std::vector<float> a = {0.0f, std::log(3.0f)};  // 1/4, 3/4
+    const std::vector<float> b = {5.0f, 5.0f};            // 1/2, 1/2
+    EXPECT_EQ(divergence(LogitRow(a), LogitRow(a)), 0.0);
+    EXPECT_NEAR(divergence(LogitRow(a), LogitRow(b)), 0.25 * std::log(0.5) + 0.75 * std::log(1.5),
+                1e-6);
+}
+
+TEST(Divergence, CountsTopTokensAndPerplexity) {
+    const std::vector<float> a = {0.0f, 1.0f};
+    const std::vector<float> b = {1.0f, 0.0f};
+    DivergenceTally tally;
+    tally.add(LogitRow(a), LogitRow(a), 1);
+    tally.add(LogitRow(a), LogitRow(b), 1);
+    const Divergence d = tally.result();
+    EXPECT_EQ(d.positions, 2u);
+    EXPECT_EQ(d.top1, 0.5);
+    EXPECT_EQ(d.first_difference, 1u);
+    EXPECT_NEAR(d.perplexity_ratio, std::exp(0.5), 1e-6);
+    EXPECT_EQ(d.median, d.max);
+}
+
+double error_of(const Candidate& candidate, uint32_t dims) {
+    ggml_cpu_init();
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    std::vector<float> k(64 * dims), v(64 * dims);
+    for (float& x : k) x = normal(random);
+    for (float& x : v) x = normal(random);
+    std::vector<float> coded_k = k, coded_v = v;
+    candidate.apply({.k = coded_k.data(), .v = coded_v.data(), .tokens = 64, .head_dim = dims});
+    double error = 0;
+    for (size_t i = 0; i < k.size(); ++i)
+        error += std::pow(double{coded_k[i]} - k[i], 2) + std::pow(double{coded_v[i]} - v[i], 2);
+    return error / static_cast<double>(2 * k.size());
+}
+
+TEST(Candidates, ErrorOnNormalNumbersIsWhatTheirBitsAllow) {
+    for (const std::string& name : peer_names()) {
+        const auto peer = peer_candidate(name);
+        ASSERT_NE(peer, nullptr) << name;
+        EXPECT_TRUE(peer->reference());
+        for (const uint32_t dims : {64u, 256u}) {
+            const double error = error_of(*peer, dims);
+            EXPECT_GT(error, 0) << name;
+            // No scalar quantiser beats 4^-bits on normal numbers; none of these is 30 times worse.
+            EXPECT_GT(error, std::pow(4, -peer->bits(dims) - 0.1)) << name;
+            EXPECT_LT(error, 30 * std::pow(4, -peer->bits(dims) + 1)) << name;
+        }
+    }
+}
+
+TEST(Candidates, OurCodecsGoThroughTheirPages) {
+    const auto eight = codec_candidate("k8v8");
+    const auto four = codec_candidate("k4v4:plain");
+    ASSERT_TRUE(eight.ok() && four.ok());
+    EXPECT_EQ((*four)->name(), "k4v4:plain");
+    EXPECT_LT(error_of(**eight, 64), 1e-4);
+    EXPECT_LT(error_of(**four, 64), 0.02);
+    EXPECT_FALSE(codec_candidate("k9v9").ok());
+    EXPECT_EQ(peer_candidate("k8v8"), nullptr);
+}
+
+}  // namespace
+}  // namespace quire::bench

@@ -1,0 +1,55 @@
+// A model judged with its cache coded in many ways at once, teacher-forced on a text.
+//
+// The text goes through the model span by span (64 tokens). Queries of a span see its own keys and
+// values exact and those of earlier, closed spans coded, but for the first block (attention's
+// sinks), which stays 16 bit: what a query sees depends on its position alone. All candidates and
+// the 16-bit reference go through a span before the next one begins, so that no logits are kept.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/eval/candidate.h"
+#include "bench/eval/divergence.h"
+#include "core/types.h"
+#include "engine/model/gguf_model.h"
+
+namespace quire::bench {
+
+inline constexpr uint32_t kSpanTokens = 64;
+inline constexpr uint32_t kSinkTokens = 16;
+
+struct EvalOptions {
+    uint32_t threads = 1;
+    // Positions judged: the text's second half, so that each sees many coded spans.
+    uint32_t tokens = 2048;
+    // Learns the means of K and V; must not be the judged text.
+    std::vector<TokenId> calibration;
+    std::function<void(std::string_view)> say;  // one line of progress; may be empty
+};
+
+struct EvalRow {
+    std::string name;
+    bool reference = false;
+    double bits = 0;        // per stored number of closed spans
+    double total_bits = 0;  // sinks and the open span included, at the text's end
+    Divergence divergence;
+};
+
+// means[layer][kv_head]
+using ModelMeans = std::vector<std::vector<HeadMeans>>;
+
+// From the pages of a text that is computed with an exact cache.
+Result<ModelMeans> learn_means(const GgufModel& model, const EvalOptions& options);
+
+// One row a candidate, in their order. invalid: the text has fewer than options.tokens + 1 tokens.
+Result<std::vector<EvalRow>> evaluate(const GgufModel& model, const std::vector<TokenId>& text,
+                                      const std::vector<std::unique_ptr<Candidate>>& candidates,
+                                      const EvalOptions& options);
+
+}  // namespace quire::bench

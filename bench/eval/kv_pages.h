@@ -1,0 +1,42 @@
+// The pages of one sequence, in memory of its own, and their rows as float32.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/result.h"
+#include "core/kv_layout.h"
+#include "engine/model/forward.h"
+
+namespace quire::bench {
+
+class KvPages {
+ public:
+    static Result<KvPages> create(const KvLayout& layout, uint32_t tokens);
+
+    StepSequence sequence(TokenSpan tokens, int32_t first_pos, int32_t n_logit_rows) const;
+
+    // One KV head of one layer of a group; tokens [first, last). `k` and `v` are [last - first]
+    // [head_dim].
+    struct Rows {
+        size_t group = 0;
+        size_t layer_in_group = 0;
+        uint32_t head = 0;
+        uint32_t first = 0;
+        uint32_t last = 0;
+    };
+    void read(const Rows& rows, float* k, float* v) const;
+    void write(const Rows& rows, const float* k, const float* v);
+
+    const KvLayout& layout() const { return layout_; }
+
+ private:
+    uint16_t* page_of(const Rows& rows, uint32_t token) const;
+
+    KvLayout layout_;
+    Arena arena_;
+    std::vector<std::vector<std::byte*>> tables_;  // [group][block]
+};
+
+}  // namespace quire::bench
