@@ -6,6 +6,7 @@
 
 #include "bench/eval/candidate.h"
 #include "bench/eval/divergence.h"
+#include "bench/eval/schedule.h"
 
 namespace quire::bench {
 namespace {
@@ -71,6 +72,28 @@ TEST(Candidates, OurCodecsGoThroughTheirPages) {
     EXPECT_LT(error_of(**four, 64), 0.02);
     EXPECT_FALSE(codec_candidate("k9v9").ok());
     EXPECT_EQ(peer_candidate("k8v8"), nullptr);
+}
+
+TEST(Schedules, BitsGoWhereTheModelIsSensitive) {
+    const Sensitivity s{{100, 1, 1}, {1, 1, 0.01}};
+    const Schedule schedule = allocate(s, 4.125, 64);
+    EXPECT_NEAR(schedule.bits(64), 4.0 + 0.125, 1e-9);
+    EXPECT_GT(schedule.k_bits[0], schedule.k_bits[1]);
+    EXPECT_LT(schedule.v_bits[2], schedule.v_bits[1]);
+    EXPECT_LE(allocate(s, 4.1, 64).bits(64), 4.1);
+    EXPECT_EQ(allocate(s, 100, 64).bits(64), 8.125);
+}
+
+TEST(Schedules, ComeBackFromTheirFileAndBadOnesAreRefused) {
+    const Schedule schedule{{6, 2}, {4, 8}};
+    const auto back = Schedule::from_yaml(schedule.yaml(), 2);
+    ASSERT_TRUE(back.ok());
+    EXPECT_EQ(back->k_bits, schedule.k_bits);
+    EXPECT_EQ(back->v_bits, schedule.v_bits);
+    for (const char* bad :
+         {"", "layers: 3", "layers: [{k: 6, v: 4}]", "{", "layers: [{k: 6, v: 4}, {k: 9, v: 4}]",
+          "layers: [{k: 6, v: 4}, {k: six, v: 4}]", "layers: [1, 2]"})
+        EXPECT_FALSE(Schedule::from_yaml(bad, 2).ok()) << bad;
 }
 
 }  // namespace

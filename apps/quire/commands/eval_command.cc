@@ -12,6 +12,8 @@
 #include "apps/quire/commands/eval_report.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "bench/eval/eval_bars.h"
+#include "bench/eval/schedule.h"
 #include "bench/places.h"
 #include "bench/text.h"
 #include "engine/model/vocab.h"
@@ -38,6 +40,9 @@ struct EvalFlags {
     std::string calibration;
     std::string svg;
     std::vector<std::string> caches;
+    std::vector<double> schedules;
+    std::string schedule_file;
+    std::string save_schedule;
     bool json = false;
     bench::EvalOptions options;
 };
@@ -95,6 +100,36 @@ Result<std::vector<TokenId>> find_tokens(const EvalFlags& flags, const Vocab& vo
     return std::move(tokens[0]);
 }
 
+// Schedules for the wanted bits, from sensitivity measured on the calibration text; the last one
+// is saved. Then the one from a file.
+Status add_schedules(const EvalFlags& flags, const GgufModel& model,
+                     std::vector<std::unique_ptr<bench::Candidate>>* candidates) {
+    const auto layers = static_cast<size_t>(model.hparams().n_layers);
+    const auto head_dim = static_cast<uint32_t>(model.hparams().head_dim);
+    if (!flags.schedules.empty()) {
+        flags.options.say("sensitivity, one side of one layer at a time");
+        auto sensitivity = bench::measure_sensitivity(model, flags.options);
+        if (!sensitivity.ok()) return sensitivity.error();
+        for (const double bits : flags.schedules) {
+            const bench::Schedule schedule = bench::allocate(*sensitivity, bits, head_dim);
+            candidates->push_back(bench::scheduled_candidate(bench::schedule_name(bits), schedule));
+            if (flags.save_schedule.empty()) continue;
+            std::ofstream out(flags.save_schedule);
+            out << schedule.yaml();
+            if (!out.flush())
+                return make_error(Code::io, "cannot write the schedule " + flags.save_schedule);
+        }
+    }
+    if (flags.schedule_file.empty()) return {};
+    auto text = read_text(flags.schedule_file);
+    if (!text.ok()) return text.error();
+    auto schedule = bench::Schedule::from_yaml(*text, layers);
+    if (!schedule.ok()) return schedule.error();
+    candidates->push_back(
+        bench::scheduled_candidate(flags.schedule_file, std::move(schedule).value()));
+    return {};
+}
+
 int run(EvalFlags flags) {
     auto models = bench::find_models({flags.model});
     if (!models.ok()) return fail("eval", models.error().message);
@@ -110,17 +145,19 @@ int run(EvalFlags flags) {
 
     if (flags.options.threads == 0) flags.options.threads = machine_cores();
     flags.options.say = [](std::string_view line) { std::cerr << line << std::endl; };
+    if (auto added = add_schedules(flags, **model, &*candidates); !added.ok())
+        return fail("eval", added.error().message);
     auto rows = bench::evaluate(**model, *text, *candidates, flags.options);
     if (!rows.ok()) return fail("eval", rows.error().message);
     const EvalReport report{named.name, flags.text.empty() ? "Quire's documents" : flags.text,
-                            flags.options.tokens, std::move(rows).value()};
+                            flags.options.tokens, *rows, bench::eval_bars(named, *rows)};
     if (!flags.svg.empty()) {
         std::ofstream picture(flags.svg);
         picture << eval_svg(report);
         if (!picture.flush()) return fail("eval", "cannot write the picture " + flags.svg);
     }
     std::cout << (flags.json ? eval_json(report) : eval_text(report)) << std::flush;
-    return kExitOk;
+    return bench::all_ok(report.bars) ? kExitOk : kExitNotOk;
 }
 
 }  // namespace
@@ -136,6 +173,13 @@ int run_eval(int argc, const char* const* argv) {
     app.add_option("--caches", flags.caches,
                    "names, separated by commas; none: a ladder and all peers")
         ->delimiter(',');
+    app.add_option("--schedule", flags.schedules,
+                   "bits a number: add the best widths per layer for them, from measured "
+                   "sensitivity; with neither this nor --caches, a ladder of them")
+        ->delimiter(',')
+        ->check(CLI::Range(2.1, 8.5));
+    app.add_option("--save-schedule", flags.save_schedule, "write the last --schedule as YAML");
+    app.add_option("--schedule-file", flags.schedule_file, "add the schedule of this YAML file");
     app.add_option("--text", flags.text, "a file to judge on; none: Quire's own documents");
     app.add_option("--calibration", flags.calibration,
                    "a file to learn means from; not the judged one");
@@ -150,6 +194,7 @@ int run_eval(int argc, const char* const* argv) {
     app.footer(std::string(kFooter) + peers + "\n");
     if (auto code = parse_flags(app, argc, argv)) return *code;
     log::configure({.level = log::Level::error});
+    if (flags.caches.empty() && flags.schedules.empty()) flags.schedules = bench::eval_bar_bits();
     return run(std::move(flags));
 }
 

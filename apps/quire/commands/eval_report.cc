@@ -91,10 +91,10 @@ std::string eval_text(const EvalReport& report) {
     }
     out += table.text();
     const std::vector<std::string> below = peers_below(report.rows);
-    if (below.empty()) return out + "\nNo peer lies below our frontier.\n";
-    out += "\nPeers below our frontier:";
+    out += below.empty() ? "\nNo peer lies below our frontier." : "\nPeers below our frontier:";
     for (const std::string& name : below) out += " " + name;
-    return out + "\n";
+    out += "\n";
+    return report.bars.empty() ? out : out + "\n" + bench::bar_table(report.bars);
 }
 
 std::string eval_json(const EvalReport& report) {
@@ -115,10 +115,19 @@ std::string eval_json(const EvalReport& report) {
                         {"first_difference", d.first_difference},
                         {"positions", d.positions}});
     }
+    nlohmann::ordered_json bars = nlohmann::ordered_json::array();
+    for (const bench::BarRow& row : report.bars) {
+        bars.push_back({{"what", row.what}, {"measured", row.measured}, {"unit", row.unit}});
+        if (row.reference) bars.back()["reference"] = *row.reference;
+        if (row.ratio) bars.back()["ratio"] = *row.ratio;
+        if (row.bar) bars.back()["bar"] = *row.bar;
+        bars.back()["ok"] = row.ok;
+    }
     const nlohmann::ordered_json all = {{"model", report.model},
                                         {"text", report.text},
                                         {"tokens", report.tokens},
                                         {"rows", rows},
+                                        {"bars", bars},
                                         {"peers_below_frontier", peers_below(report.rows)}};
     return all.dump(2) + "\n";
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/bars.h"
 #include "bench/eval/evaluate.h"
 
 namespace quire::commands {
@@ -14,6 +15,7 @@ struct EvalReport {
     std::string text;  // where it came from
     uint32_t tokens = 0;
     std::vector<bench::EvalRow> rows;
+    std::vector<bench::BarRow> bars;
 };
 
 std::string eval_text(const EvalReport& report);

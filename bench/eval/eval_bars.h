@@ -1,0 +1,21 @@
+// What the hot family has to reach: its divergence over that of a peer on the same text, sinks and
+// tail.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/bars.h"
+#include "bench/eval/evaluate.h"
+#include "bench/places.h"
+
+namespace quire::bench {
+
+// Rows for which both sides were evaluated; the bars are those of the two models of tools/models.
+std::vector<BarRow> eval_bars(const BenchModel& model, const std::vector<EvalRow>& rows);
+
+// Bits of the schedules that the bars name.
+std::vector<double> eval_bar_bits();
+std::string schedule_name(double bits);
+
+}  // namespace quire::bench

@@ -1,0 +1,151 @@
+#include "bench/eval/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include "base/check.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr uint8_t kMinBits = 2;
+constexpr uint8_t kMaxBits = 8;
+
+// Widths as codecs: K and V of a layer by their own.
+class Scheduled final : public Candidate {
+ public:
+    Scheduled(std::string name, Schedule schedule)
+        : name_(std::move(name)), schedule_(std::move(schedule)) {
+        for (size_t l = 0; l < schedule_.k_bits.size(); ++l) {
+            auto codec =
+                codec_candidate(fmt::format("k{}v{}", schedule_.k_bits[l], schedule_.v_bits[l]));
+            QUIRE_CHECK(codec.ok(), "a schedule holds widths of the hot family");
+            layers_.push_back(std::move(codec).value());
+        }
+    }
+    std::string name() const override { return name_; }
+    double bits(uint32_t head_dim) const override { return schedule_.bits(head_dim); }
+    void apply(const KvSpan& span) const override { layers_[span.layer]->apply(span); }
+
+ private:
+    std::string name_;
+    Schedule schedule_;
+    std::vector<std::unique_ptr<Candidate>> layers_;
+};
+
+// One side of one layer coded, all else exact.
+class Probe final : public Candidate {
+ public:
+    Probe(uint32_t layer, bool keys, const Candidate& codec)
+        : layer_(layer), keys_(keys), codec_(codec) {}
+    std::string name() const override {
+        return fmt::format("layer {} {}", layer_, keys_ ? "K" : "V");
+    }
+    double bits(uint32_t) const override { return 16; }
+    void apply(const KvSpan& span) const override {
+        if (span.layer != layer_) return;
+        const size_t n = size_t{span.tokens} * span.head_dim;
+        float* kept = keys_ ? span.v : span.k;
+        const std::vector<float> exact(kept, kept + n);
+        codec_.apply(span);
+        std::copy(exact.begin(), exact.end(), kept);
+    }
+
+ private:
+    uint32_t layer_;
+    bool keys_;
+    const Candidate& codec_;
+};
+
+Error bad_schedule(const std::string& why) {
+    return make_error(Code::invalid, "the schedule " + why +
+                                         "; `quire eval --schedule BITS --save-schedule FILE` "
+                                         "writes a sound one");
+}
+
+}  // namespace
+
+double Schedule::bits(uint32_t head_dim) const {
+    double sum = 0;
+    for (size_t l = 0; l < k_bits.size(); ++l) sum += k_bits[l] + v_bits[l];
+    return sum / static_cast<double>(2 * k_bits.size()) + 8.0 / head_dim;
+}
+
+std::string Schedule::yaml() const {
+    std::string out = "layers:\n";
+    for (size_t l = 0; l < k_bits.size(); ++l)
+        out += fmt::format("  - {{k: {}, v: {}}}\n", k_bits[l], v_bits[l]);
+    return out;
+}
+
+Result<Schedule> Schedule::from_yaml(std::string_view text, size_t layers) {
+    try {
+        const YAML::Node lines = YAML::Load(std::string(text))["layers"];
+        if (!lines || !lines.IsSequence()) return bad_schedule("has no list of layers");
+        if (lines.size() != layers)
+            return bad_schedule(
+                fmt::format("has {} layers and the model {}", lines.size(), layers));
+        Schedule schedule;
+        for (const YAML::Node& line : lines) {
+            const int k = line["k"].as<int>();
+            const int v = line["v"].as<int>();
+            for (const int width : {k, v})
+                if (width < kMinBits || width > kMaxBits)
+                    return bad_schedule(fmt::format("has a width of {} bits, not 2 to 8", width));
+            schedule.k_bits.push_back(static_cast<uint8_t>(k));
+            schedule.v_bits.push_back(static_cast<uint8_t>(v));
+        }
+        return schedule;
+    } catch (const YAML::Exception& e) {
+        return bad_schedule(std::string("cannot be read: ") + e.what());
+    }
+}
+
+Result<Sensitivity> measure_sensitivity(const GgufModel& model, const EvalOptions& options) {
+    const auto layers = static_cast<uint32_t>(model.hparams().n_layers);
+    auto codec = codec_candidate(fmt::format("k{}v{}", kProbeBits, kProbeBits));
+    if (!codec.ok()) return codec.error();
+    std::vector<std::unique_ptr<Candidate>> probes;
+    for (const bool keys : {true, false})
+        for (uint32_t l = 0; l < layers; ++l)
+            probes.push_back(std::make_unique<Probe>(l, keys, **codec));
+    EvalOptions own = options;
+    own.tokens = static_cast<uint32_t>(options.calibration.size() - 1);
+    auto rows = evaluate(model, options.calibration, probes, own);
+    if (!rows.ok()) return rows.error();
+    Sensitivity s;
+    for (uint32_t i = 0; i < 2 * layers; ++i)
+        (i < layers ? s.k : s.v).push_back((*rows)[i].divergence.mean * std::pow(4, kProbeBits));
+    return s;
+}
+
+Schedule allocate(const Sensitivity& s, double bits, uint32_t head_dim) {
+    const size_t layers = s.k.size();
+    Schedule out{std::vector<uint8_t>(layers, kMinBits), std::vector<uint8_t>(layers, kMinBits)};
+    const auto budget = static_cast<int64_t>(
+        std::floor((bits - 8.0 / head_dim) * static_cast<double>(2 * layers) + 1e-9));
+    auto spent = static_cast<int64_t>(2 * layers * kMinBits);
+    for (; spent < budget; ++spent) {
+        uint8_t* best = nullptr;
+        double best_gain = 0;
+        for (size_t i = 0; i < 2 * layers; ++i) {
+            uint8_t& width = i < layers ? out.k_bits[i] : out.v_bits[i - layers];
+            const double gain = (i < layers ? s.k[i] : s.v[i - layers]) * std::pow(4, -width);
+            if (width == kMaxBits || gain <= best_gain) continue;
+            best = &width;
+            best_gain = gain;
+        }
+        if (best == nullptr) break;
+        ++*best;
+    }
+    return out;
+}
+
+std::unique_ptr<Candidate> scheduled_candidate(std::string name, Schedule schedule) {
+    return std::make_unique<Scheduled>(std::move(name), std::move(schedule));
+}
+
+}  // namespace quire::bench

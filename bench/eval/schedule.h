@@ -1,0 +1,44 @@
+// Widths of the hot family per layer, K and V apart, from measured sensitivity.
+//
+// A side of a layer coded with b bits moves the model by about s 4^-b (KL, nats); s is measured by
+// coding that side alone. Bits go where they lower the sum most.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/eval/candidate.h"
+#include "bench/eval/evaluate.h"
+
+namespace quire::bench {
+
+struct Schedule {
+    std::vector<uint8_t> k_bits, v_bits;  // [layers], 2 to 8
+
+    // Mean over all numbers, a scale byte a row included.
+    double bits(uint32_t head_dim) const;
+    // "layers:" and a line {k: 6, v: 4} for each.
+    std::string yaml() const;
+    // invalid: not such a file, other than `layers` lines, or a width outside 2 to 8.
+    static Result<Schedule> from_yaml(std::string_view text, size_t layers);
+};
+
+struct Sensitivity {
+    std::vector<double> k, v;  // [layers]
+};
+
+// Codes one side of one layer at a time with kProbeBits, all of them side by side, on the
+// calibration text.
+inline constexpr int kProbeBits = 4;
+Result<Sensitivity> measure_sensitivity(const GgufModel& model, const EvalOptions& options);
+
+// The best widths for at most `bits` a number.
+Schedule allocate(const Sensitivity& sensitivity, double bits, uint32_t head_dim);
+
+std::unique_ptr<Candidate> scheduled_candidate(std::string name, Schedule schedule);
+
+}  // namespace quire::bench
