@@ -13,9 +13,11 @@
 
 namespace quire::bench {
 
-// Means of K (after RoPE) and V per layer and KV head, learned from other text.
+// Means of K and V of one layer and KV head, learned from other text.
 struct HeadMeans {
-    std::vector<float> k, v;  // [head_dim]
+    std::vector<float> k;         // [head_dim] after RoPE: free, it cancels in the softmax
+    std::vector<float> k_before;  // before RoPE: most of a key's energy; rotated to each position
+    std::vector<float> v;
 };
 
 // Rows of one KV head of one layer, float32, to be replaced by what a decoder would give.
@@ -26,6 +28,7 @@ struct KvSpan {
     uint32_t head_dim = 0;
     uint32_t layer = 0;
     const HeadMeans* means = nullptr;
+    const float* k_means = nullptr;  // [tokens][head_dim] k_before at each token's position
 };
 
 class Candidate {
@@ -41,7 +44,8 @@ class Candidate {
     virtual void apply(const KvSpan& span) const = 0;
 };
 
-// One of our codecs, by its name in codec_table(); "NAME:plain" leaves the means alone.
+// One of our codecs, by its name in codec_table(). The keys' mean before RoPE is removed;
+// "NAME:post" removes the one after RoPE instead, "NAME:plain" none, nor that of the values.
 Result<std::unique_ptr<Candidate>> codec_candidate(const std::string& name);
 
 // The peers of peers.cc by name; null: no such peer.

@@ -7,14 +7,30 @@
 namespace quire::bench {
 namespace {
 
-constexpr std::string_view kPlain = ":plain";
+enum class Mean : uint8_t { before, after, none };
+
+struct MeanName {
+    std::string_view suffix;
+    Mean mean;
+};
+constexpr MeanName kMeanNames[] = {{":post", Mean::after}, {":plain", Mean::none}};
+
+std::string_view suffix_of(Mean mean) {
+    for (const MeanName& row : kMeanNames)
+        if (row.mean == mean) return row.suffix;
+    return "";
+}
+
+void add(const float* means, float sign, size_t n, float* to) {
+    for (size_t i = 0; i < n; ++i) to[i] += sign * means[i];
+}
 
 class CodecCandidate final : public Candidate {
  public:
-    CodecCandidate(const codec::CodecSpec& spec, bool plain) : spec_(spec), plain_(plain) {}
+    CodecCandidate(const codec::CodecSpec& spec, Mean mean) : spec_(spec), mean_(mean) {}
 
     std::string name() const override {
-        return codec::codec_name(spec_) + (plain_ ? std::string(kPlain) : "");
+        return codec::codec_name(spec_) + std::string(suffix_of(mean_));
     }
 
     double bits(uint32_t head_dim) const override {
@@ -25,10 +41,12 @@ class CodecCandidate final : public Candidate {
         const codec::Geometry geometry{.head_dim = span.head_dim};
         const codec::PageCodecOps& ops = codec::best_ops(codec::row_of(spec_));
         codec::HeadSidecar sidecar;
-        if (!plain_ && span.means != nullptr) {
-            sidecar.k_mean = span.means->k.data();
-            sidecar.v_mean = span.means->v.data();
-        }
+        if (mean_ != Mean::none && span.means != nullptr) sidecar.v_mean = span.means->v.data();
+        if (mean_ == Mean::after && span.means != nullptr) sidecar.k_mean = span.means->k.data();
+        // What a kernel would add to scores is taken off and put back on here.
+        const bool moved = mean_ == Mean::before && span.k_means != nullptr;
+        const size_t numbers = size_t{span.tokens} * span.head_dim;
+        if (moved) add(span.k_means, -1, numbers, span.k);
         const size_t bytes = codec::page_bytes(spec_, geometry);
         std::vector<std::byte> memory(bytes + codec::kPageAlign);
         std::byte* page = memory.data();
@@ -60,20 +78,28 @@ class CodecCandidate final : public Candidate {
                         .first = 0,
                         .last = n});
         }
+        if (moved) add(span.k_means, 1, numbers, span.k);
     }
 
  private:
     codec::CodecSpec spec_;
-    bool plain_;
+    Mean mean_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Candidate>> codec_candidate(const std::string& name) {
-    const bool plain = name.ends_with(kPlain);
-    auto spec = codec::find_codec(name.substr(0, name.size() - (plain ? kPlain.size() : 0)));
+    Mean mean = Mean::before;
+    std::string_view stem = name;
+    for (const MeanName& row : kMeanNames) {
+        if (!stem.ends_with(row.suffix)) continue;
+        stem.remove_suffix(row.suffix.size());
+        mean = row.mean;
+        break;
+    }
+    auto spec = codec::find_codec(stem);
     if (!spec.ok()) return spec.error();
-    return std::unique_ptr<Candidate>(new CodecCandidate(*spec, plain));
+    return std::unique_ptr<Candidate>(new CodecCandidate(*spec, mean));
 }
 
 }  // namespace quire::bench

@@ -15,10 +15,14 @@ struct Pair {
 };
 
 constexpr Pair kPairs[] = {
-    {"k8v8", 8.25, "fp8_e4m3_token", 0.03, 0.06}, {"k6v6", 6.25, "fp8_e4m3_token", 0.2, 0.7},
-    {"k8v8", 8.5, "q8_0:rotated", 0.7, 0.7},      {nullptr, 5.95, "fp8_e4m3_token", 0.09, 0.55},
-    {nullptr, 4.95, "kivi4", 0.18, 0.6},          {nullptr, 4.5, "q4_0:rotated", 0.25, 0.15},
-    {nullptr, 4.2, "tq:4bit_nc", 0.28, 0.17},     {nullptr, 3.35, "tq:3bit_nc", 0.25, 0.075},
+    {"k8v8", 8.25, "fp8_e4m3_token:plain", 0.03, 0.06},
+    {"k6v6", 6.25, "fp8_e4m3_token:plain", 0.2, 0.7},
+    {"k8v8", 8.5, "q8_0:rotated", 0.7, 0.7},
+    {nullptr, 5.95, "fp8_e4m3_token:plain", 0.09, 0.55},
+    {nullptr, 4.95, "kivi4", 0.18, 0.6},
+    {nullptr, 4.5, "q4_0:rotated", 0.25, 0.15},
+    {nullptr, 4.2, "tq:4bit_nc", 0.28, 0.17},
+    {nullptr, 3.35, "tq:3bit_nc", 0.25, 0.075},
     {nullptr, 2.65, "kivi2", 0.12, 0.25},
 };
 

@@ -5,30 +5,10 @@
 #include <fmt/format.h>
 
 #include "bench/eval/kv_pages.h"
+#include "bench/eval/means.h"
 
 namespace quire::bench {
 namespace {
-
-// Calls f(rows, model layer, buffers) for every KV head of every layer.
-template <typename F>
-void for_each_head(const KvLayout& layout, uint32_t first, uint32_t last, F f) {
-    std::vector<float> k, v;
-    for (size_t g = 0; g < layout.groups.size(); ++g) {
-        const KvGroup& group = layout.groups[g];
-        k.resize(size_t{last - first} * group.head_dim);
-        v.resize(k.size());
-        for (size_t i = 0; i < group.layers.size(); ++i)
-            for (uint32_t head = 0; head < group.kv_heads; ++head)
-                f(KvPages::Rows{g, i, head, first, last}, group, k, v);
-    }
-}
-
-Result<std::unique_ptr<Forward>> make_forward(const GgufModel& model, const EvalOptions& options) {
-    return Forward::create(model, {.n_threads = static_cast<int32_t>(options.threads),
-                                   .max_rows = kSpanTokens,
-                                   .max_sequences = 1,
-                                   .max_logit_rows = kSpanTokens});
-}
 
 class Run {
  public:
@@ -37,7 +17,7 @@ class Run {
         : text_(text), candidates_(candidates), means_(means), options_(options) {}
 
     Result<std::vector<EvalRow>> run(const GgufModel& model) {
-        auto forward = make_forward(model, options_);
+        auto forward = span_forward(model, options_.threads);
         if (!forward.ok()) return forward.error();
         forward_ = std::move(forward).value();
         // The reference is the last of the caches.
@@ -95,12 +75,14 @@ class Run {
                           std::vector<float>& v) {
                           const uint32_t layer = group.layers[rows.layer_in_group];
                           pages->read(rows, k.data(), v.data());
+                          means_.rotate(layer, rows.head, first, last, &k_means_);
                           candidate.apply({.k = k.data(),
                                            .v = v.data(),
                                            .tokens = last - first,
                                            .head_dim = group.head_dim,
                                            .layer = layer,
-                                           .means = &means_[layer][rows.head]});
+                                           .means = &means_.of(layer, rows.head),
+                                           .k_means = k_means_.data()});
                           pages->write(rows, k.data(), v.data());
                       });
     }
@@ -128,47 +110,11 @@ class Run {
     std::unique_ptr<Forward> forward_;
     std::vector<KvPages> pages_;
     std::vector<float> reference_;
+    std::vector<float> k_means_;
     std::vector<DivergenceTally> tallies_;
 };
 
 }  // namespace
-
-Result<ModelMeans> learn_means(const GgufModel& model, const EvalOptions& options) {
-    auto forward = make_forward(model, options);
-    if (!forward.ok()) return forward.error();
-    const KvLayout& layout = (*forward)->layout();
-    const auto n = static_cast<uint32_t>(options.calibration.size());
-    auto pages = KvPages::create(layout, n);
-    if (!pages.ok()) return pages.error();
-    for (uint32_t at = 0; at < n; at += kSpanTokens) {
-        const uint32_t take = std::min(kSpanTokens, n - at);
-        const StepSequence s = pages->sequence(TokenSpan(options.calibration).subspan(at, take),
-                                               static_cast<int32_t>(at), 0);
-        // Without logits a step ends before the last layer's attention; K and V are all there.
-        if (auto done = (*forward)->step({&s, 1}); !done.ok()) return done.error();
-    }
-    ModelMeans means(static_cast<size_t>(model.hparams().n_layers));
-    for_each_head(layout, kSinkTokens, n,
-                  [&](const KvPages::Rows& rows, const KvGroup& group, std::vector<float>& k,
-                      std::vector<float>& v) {
-                      pages->read(rows, k.data(), v.data());
-                      const uint32_t dims = group.head_dim;
-                      HeadMeans mean{std::vector<float>(dims), std::vector<float>(dims)};
-                      const uint32_t count = rows.last - rows.first;
-                      for (uint32_t d = 0; d < dims; ++d) {
-                          double sum_k = 0;
-                          double sum_v = 0;
-                          for (uint32_t t = 0; t < count; ++t) {
-                              sum_k += double{k[size_t{t} * dims + d]};
-                              sum_v += double{v[size_t{t} * dims + d]};
-                          }
-                          mean.k[d] = static_cast<float>(sum_k / count);
-                          mean.v[d] = static_cast<float>(sum_v / count);
-                      }
-                      means[group.layers[rows.layer_in_group]].push_back(std::move(mean));
-                  });
-    return means;
-}
 
 Result<std::vector<EvalRow>> evaluate(const GgufModel& model, const std::vector<TokenId>& text,
                                       const std::vector<std::unique_ptr<Candidate>>& candidates,
@@ -178,7 +124,7 @@ Result<std::vector<EvalRow>> evaluate(const GgufModel& model, const std::vector<
                                                      text.size(), options.tokens + 1));
     if (options.calibration.size() <= kSinkTokens)
         return make_error(Code::invalid, "the calibration text is too short");
-    auto means = learn_means(model, options);
+    auto means = ModelMeans::learn(model, options.calibration, options.threads);
     if (!means.ok()) return means.error();
     return Run(text, candidates, *means, options).run(model);
 }

@@ -16,13 +16,11 @@
 #include "base/result.h"
 #include "bench/eval/candidate.h"
 #include "bench/eval/divergence.h"
+#include "bench/eval/kv_pages.h"
 #include "core/types.h"
 #include "engine/model/gguf_model.h"
 
 namespace quire::bench {
-
-inline constexpr uint32_t kSpanTokens = 64;
-inline constexpr uint32_t kSinkTokens = 16;
 
 struct EvalOptions {
     uint32_t threads = 1;
@@ -40,12 +38,6 @@ struct EvalRow {
     double total_bits = 0;  // sinks and the open span included, at the text's end
     Divergence divergence;
 };
-
-// means[layer][kv_head]
-using ModelMeans = std::vector<std::vector<HeadMeans>>;
-
-// From the pages of a text that is computed with an exact cache.
-Result<ModelMeans> learn_means(const GgufModel& model, const EvalOptions& options);
 
 // One row a candidate, in their order. invalid: the text has fewer than options.tokens + 1 tokens.
 Result<std::vector<EvalRow>> evaluate(const GgufModel& model, const std::vector<TokenId>& text,

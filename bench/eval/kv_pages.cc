@@ -4,6 +4,13 @@
 
 namespace quire::bench {
 
+Result<std::unique_ptr<Forward>> span_forward(const GgufModel& model, uint32_t threads) {
+    return Forward::create(model, {.n_threads = static_cast<int32_t>(threads),
+                                   .max_rows = kSpanTokens,
+                                   .max_sequences = 1,
+                                   .max_logit_rows = kSpanTokens});
+}
+
 Result<KvPages> KvPages::create(const KvLayout& layout, uint32_t tokens) {
     KvPages pages;
     pages.layout_ = layout;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/arena.h"
@@ -10,6 +11,12 @@
 #include "engine/model/forward.h"
 
 namespace quire::bench {
+
+inline constexpr uint32_t kSpanTokens = 64;  // of a step
+inline constexpr uint32_t kSinkTokens = 16;  // never coded
+
+// A forward that takes a span of one sequence at a time.
+Result<std::unique_ptr<Forward>> span_forward(const GgufModel& model, uint32_t threads);
 
 class KvPages {
  public:
@@ -38,5 +45,19 @@ class KvPages {
     Arena arena_;
     std::vector<std::vector<std::byte*>> tables_;  // [group][block]
 };
+
+// Calls f(rows, group, k, v) for every KV head of every layer; k and v are buffers for the rows.
+template <typename F>
+void for_each_head(const KvLayout& layout, uint32_t first, uint32_t last, F f) {
+    std::vector<float> k, v;
+    for (size_t g = 0; g < layout.groups.size(); ++g) {
+        const KvGroup& group = layout.groups[g];
+        k.resize(size_t{last - first} * group.head_dim);
+        v.resize(k.size());
+        for (size_t i = 0; i < group.layers.size(); ++i)
+            for (uint32_t head = 0; head < group.kv_heads; ++head)
+                f(KvPages::Rows{g, i, head, first, last}, group, k, v);
+    }
+}
 
 }  // namespace quire::bench

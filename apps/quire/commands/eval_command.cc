@@ -26,12 +26,25 @@ The text goes through the model side by side, with an exact 16-bit cache and wit
 KL is the divergence of the next token's distribution, in nats. The first 16 tokens and the 64-token
 span at hand stay exact for every row. Means of keys and values are learned from other text.
 
-Caches: every codec of `quire codec list`, with the means or without (NAME:plain), and peers:
+Caches: every codec of `quire codec list`, with the keys' mean before RoPE removed, or the one after
+RoPE (NAME:post), or no mean (NAME:plain); and peers:
 )";
 
-constexpr const char* kDefaults[] = {"fp8_e4m3_token", "k8v8",       "k7v6",      "k6v6", "k6v4",
-                                     "k5v4",           "k4v4",       "k4v3",      "k3v3", "k3v2",
-                                     "k2v2",           "k8v8:plain", "k4v4:plain"};
+constexpr const char* kDefaults[] = {"fp8_e4m3_token:plain",
+                                     "fp8_e4m3_token",
+                                     "k8v8",
+                                     "k7v6",
+                                     "k6v6",
+                                     "k6v4",
+                                     "k5v4",
+                                     "k4v4",
+                                     "k4v3",
+                                     "k3v3",
+                                     "k3v2",
+                                     "k2v2",
+                                     "k8v8:post",
+                                     "k4v4:post",
+                                     "k4v4:plain"};
 constexpr uint32_t kCalibrationTokens = 2048;
 
 struct EvalFlags {
