@@ -49,7 +49,9 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheOptions& options,
     auto index = PrefixIndex::create(index_options);
     if (!index.ok()) return index.error();
     cache->index_ = std::move(index).value();
-    cache->slot_states_.assign(options.layout.groups.size(), std::vector<SlotState>(slots));
+    const size_t groups = options.layout.groups.size();
+    cache->slot_states_.assign(groups, std::vector<SlotState>(slots));
+    cache->due_ = IdLists(static_cast<uint32_t>(groups) * slots, 1);
 
     std::vector<TierStore*> stores;
     for (const LowerTier& lower : tiers) {
@@ -85,7 +87,7 @@ Cache::~Cache() {
             if (message.departed) on_departed(*message.departed);
         }
     }
-    begin_put_off();
+    begin_stores(UINT64_MAX);
     storer_.reset();
     close_demotion();
 }
@@ -152,7 +154,7 @@ std::vector<LeaseId> Cache::poll(bool busy) {
     }
     retry_waiting_ = false;
     stats_.expired_leases += expired.size();
-    if (!busy || put_off_bytes_ > store_bytes_max() / 2) begin_put_off();
+    if (!busy || due_bytes_ > store_bytes_max() / 2) begin_stores(store_bytes_max());
     return expired;
 }
 
@@ -173,10 +175,8 @@ Status Cache::grow(LeaseId id, uint32_t tokens) {
         LeaseTable& table = held.tables[g];
         while (table.slots.size() < blocks) {
             const uint32_t slot = pool_->take(g);
-            if (slot == kNoArenaSlot) {
-                begin_put_off();  // their pins may be what is missing
+            if (slot == kNoArenaSlot)
                 return make_error(Code::full, "every KV page of --kv-memory is in use");
-            }
             slot_states_[g][slot] = {};
             table.slots.push_back(slot);
             table.slabs.push_back(pool_->data(g, slot).data());
@@ -234,6 +234,8 @@ CacheStats Cache::stats() const {
     const G1Pool::Stats pool = pool_->stats();
     const IndexStats index = index_->stats();
     stats.leases = leases_.size();
+    stats.pending_stores += due_.size(0);
+    stats.pending_store_bytes += due_bytes_;
     for (const auto& [id, held] : leases_)
         stats.leases_waiting += held->info.state != LeaseState::ready;
     for (const auto& [id, op] : loads_) stats.pending_loads += op.items.size();

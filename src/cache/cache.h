@@ -30,6 +30,7 @@
 #include "cache/lookup.h"
 #include "cache/recent_prompts.h"
 #include "cache/storer.h"
+#include "policy/id_list.h"
 
 namespace quire {
 
@@ -47,9 +48,9 @@ class Cache {
     Result<LeaseId> acquire(const AcquireRequest& request);
     const LeaseInfo& info(LeaseId id) const;
     // Handles what movers reported; retries waiting leases. Returns leases past their deadline.
-    // Stores of published blocks begin here, unless `busy` says that somebody waits for a first
-    // token: then they are put off, within a bound, so that copying never competes with computing
-    // it.
+    // Stores of published blocks begin here, as many as may be under way at once, unless `busy`
+    // says that somebody waits for a first token: then they are put off, within a bound, so that
+    // copying never competes with computing it.
     std::vector<LeaseId> poll(bool busy = false);
 
     // Whether every group could give pages for `tokens` tokens now (an upper bound).
@@ -73,7 +74,7 @@ class Cache {
     // Drops all unpinned blocks of a tier; returns how many.
     uint64_t flush(Tier tier);
     // Whether movers hold pages: some will be free when they report.
-    bool moving() const { return stats_.pending_stores > 0 || !loads_.empty(); }
+    bool moving() const { return held_store_bytes_ > 0 || !loads_.empty(); }
     CacheStats stats() const;
     const KvLayout& layout() const { return options_.layout; }
     CostModel& cost() { return options_.cost; }
@@ -127,6 +128,7 @@ class Cache {
         bool sealed = false;   // header checksums are valid
         uint8_t stored = 0;    // bit i: the i-th lower tier said ok
         uint8_t refused = 0;   // bit i: its admission did not want the block
+        uint8_t due = 0;       // bit i: it ought to get the block, and no store has begun
     };
     struct Survey {
         SourceTable sources;
@@ -183,18 +185,22 @@ class Cache {
     void on_evict(uint32_t group, BlockIndex block, uint32_t slot);
 
     // cache_store.cc
-    void publish_block(Lease& lease, uint32_t block, std::vector<StoreItem>& to_store);
+    void publish_block(Lease& lease, uint32_t block);
     void write_header(const Lease& lease, uint32_t group, uint32_t block,
                       std::span<std::byte> slab);
     uint8_t wanted_tiers(uint32_t group, uint32_t slot, const PrefixHash& hash, const BlockKey& key,
                          bool force);
-    bool offer(uint32_t group, uint32_t slot, uint8_t tiers, std::vector<StoreItem>& to_store);
-    void put_off(std::vector<StoreItem> items);
-    void begin_put_off();
-    uint64_t store_bytes_max() const;
     void submit_stores(std::vector<StoreItem> items);
     void on_stored(StoreDone& done);
     void on_stored_slot(const StoreItem& item, uint8_t stored);
+
+    // cache_due.cc
+    void owe(uint32_t group, uint32_t slot, uint8_t tiers);
+    uint8_t take_due(uint32_t group, uint32_t slot);
+    void begin_stores(uint64_t held_bytes_max);
+    uint64_t store_bytes_max() const;
+    StoreItem hold_for_store(uint32_t group, uint32_t slot);
+    void count_busy(uint8_t tiers);
 
     // cache_demote.cc
     Status open_demotion();
@@ -206,7 +212,8 @@ class Cache {
         size_t wants = SIZE_MAX;
     };
     Below look_below(size_t from, const BlockKey& key, const PrefixHash& hash, bool force);
-    void demote(StoreItem item, const Below& below, size_t bytes);
+    void begin_copies();
+    void demote(StoreItem item, uint8_t tiers, size_t bytes);
     uint8_t demote_from_g1(uint32_t group, uint32_t slot, const PrefixHash& hash, SlotState& state);
     std::unique_ptr<Departed> copy_departing(size_t lower, std::span<const std::byte> slab);
     void on_departed(Departed& departed);
@@ -232,11 +239,14 @@ class Cache {
     std::unordered_map<BlockKey, std::pair<uint64_t, size_t>, Hash128Hasher> loading_;
     std::unordered_map<std::string, TenantKeys> tenants_;  // as many as are configured
 
-    std::unique_ptr<BufferPool> copies_;  // null: every tier below writes through
+    IdLists due_{0, 1};  // slots with SlotState::due, group * slots + slot, oldest first
+    uint64_t due_bytes_ = 0;
+    uint64_t held_store_bytes_ = 0;       // of slots that stores under way have pinned
+    bool demotes_ = false;                // some tier below does not write through
+    std::unique_ptr<BufferPool> copies_;  // null: nothing is below
     uint64_t copies_put_off_ = 0;
     uint64_t reading_down_ = 0;       // blocks being read by copy_down()
-    std::vector<StoreItem> put_off_;  // pinned and counted as pending, not yet with the storer
-    uint64_t put_off_bytes_ = 0;
+    std::vector<StoreItem> put_off_;  // copies counted as pending, not yet with the storer
 
     Ghosts ghosts_;
     RecentPrompts recent_;

@@ -307,7 +307,6 @@ void Cache::note_use(Lease& held, const Survey& found, uint32_t use) {
         for (Lower& lower : tiers_) lower.admission->record(held.chain.blocks()[b].value);
     }
     const int64_t now = clock_.monotonic_ns();
-    std::vector<StoreItem> to_store;
     for (uint32_t g = 0; g < held.tables.size(); ++g) {
         for (uint32_t b = 0; b < use; ++b) {
             const uint32_t slot = held.tables[g].slots[b];
@@ -315,10 +314,9 @@ void Cache::note_use(Lease& held, const Survey& found, uint32_t use) {
             observe(Metric::block_reuse_gap_seconds, Tier::g1, slot_states_[g][slot].used_ns, now);
             slot_states_[g][slot].used_ns = now;
             const PrefixHash& hash = held.chain.blocks()[b];
-            offer(g, slot, wanted_tiers(g, slot, hash, held.keys->key(g, hash), false), to_store);
+            owe(g, slot, wanted_tiers(g, slot, hash, held.keys->key(g, hash), false));
         }
     }
-    put_off(std::move(to_store));
 }
 
 void Cache::register_computing(Lease& held, uint32_t from_block) {

@@ -1,10 +1,12 @@
-// Demotion: what one tier gives up goes to the next one down that was not offered it before.
+// Demotion: what one tier gives up goes to the next one down that was not offered it before, or was
+// and is still owed it.
 //
 // A slot that is evicted is reused at once, so what goes down is a copy in one of a bounded number
 // of buffers; the storer writes it, and the buffer is free again. A block that finds no buffer is
 // lost below, and counted as skipped: evicting never waits for a write.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "cache/cache.h"
@@ -16,9 +18,9 @@ Status Cache::open_demotion() {
     size_t slab_bytes = 0;
     for (size_t g = 0; g < options_.layout.groups.size(); ++g)
         slab_bytes = std::max(slab_bytes, options_.layout.slab_bytes(g));
-    const bool wanted = std::any_of(tiers_.begin(), tiers_.end(),
-                                    [](const Lower& lower) { return !lower.write_through; });
-    if (wanted) {
+    demotes_ = std::any_of(tiers_.begin(), tiers_.end(),
+                           [](const Lower& lower) { return !lower.write_through; });
+    if (!tiers_.empty()) {
         const size_t count = std::max<size_t>(options_.demotion_bytes_max / slab_bytes, 16);
         auto pool = BufferPool::create(slab_bytes, count);
         if (!pool.ok()) return pool.error();
@@ -53,7 +55,7 @@ std::unique_ptr<Cache::Departed> Cache::copy_departing(size_t lower,
     departed->key = header.key;
     departed->prefix = header.prefix;
     departed->bytes = slab.size();
-    for (size_t i = lower + 1; i < tiers_.size() && copies_; ++i) {
+    for (size_t i = lower + 1; i < tiers_.size() && demotes_; ++i) {
         if (holds(i, header.key)) break;
         if (tiers_[i].write_through) continue;
         if (auto buffer = copies_->try_take()) {
@@ -84,16 +86,21 @@ Cache::Below Cache::look_below(size_t from, const BlockKey& key, const PrefixHas
     return below;
 }
 
-// REQUIRES: item.copy holds the slab's `bytes` bytes and somebody below wants it.
-void Cache::demote(StoreItem item, const Below& below, size_t bytes) {
+// REQUIRES: item.copy holds the slab's `bytes` bytes.
+void Cache::demote(StoreItem item, uint8_t tiers, size_t bytes) {
     item.slot = kNoArenaSlot;
     item.slab = item.copy.bytes().first(bytes);
-    item.tiers = static_cast<uint8_t>(1u << below.wants);
+    item.tiers = tiers;
     stats_.pending_store_bytes += bytes;
     ++stats_.pending_stores;
     copies_put_off_ += bytes;
     put_off_.push_back(std::move(item));
-    if (copies_put_off_ > options_.demotion_bytes_max / 2) begin_put_off();
+    if (copies_put_off_ > options_.demotion_bytes_max / 2) begin_copies();
+}
+
+void Cache::begin_copies() {
+    copies_put_off_ = 0;
+    submit_stores(std::exchange(put_off_, {}));
 }
 
 // Bits of the lower tiers that hold the block, or will.
@@ -101,19 +108,22 @@ uint8_t Cache::demote_from_g1(uint32_t group, uint32_t slot, const PrefixHash& h
                               SlotState& state) {
     const std::span<const std::byte> slab = pool_->data(group, slot);
     const BlockKey key = slab_header(slab).key;
-    if (evict_reason_ != MissReason::evicted || !copies_) {
-        uint8_t held = 0;
+    uint8_t wants = take_due(group, slot);
+    uint8_t held = 0;
+    if (evict_reason_ == MissReason::evicted && demotes_) {
+        const Below below = look_below(0, key, hash, false);
+        state.refused |= below.refused;
+        held = below.held;
+        if (below.wants != SIZE_MAX) wants |= static_cast<uint8_t>(1u << below.wants);
+    } else {
         for (size_t i = 0; i < tiers_.size(); ++i)
             if ((state.stored >> i & 1) && holds(i, key)) held |= static_cast<uint8_t>(1u << i);
-        return held;
     }
-    const Below below = look_below(0, key, hash, false);
-    state.refused |= below.refused;
-    if (below.wants == SIZE_MAX) return below.held;
+    if (wants == 0) return held;
     auto copy = copies_->try_take();
     if (!copy) {
-        ++stats_.store_skipped[static_cast<int>(tiers_[below.wants].tier)];
-        return below.held;
+        count_busy(wants);
+        return held;
     }
     std::memcpy(copy->bytes().data(), slab.data(), slab.size());
     StoreItem item;
@@ -122,8 +132,8 @@ uint8_t Cache::demote_from_g1(uint32_t group, uint32_t slot, const PrefixHash& h
     item.sealed = state.sealed;
     item.prefix = hash;
     item.copy = std::move(*copy);
-    demote(std::move(item), below, slab.size());
-    return static_cast<uint8_t>(below.held | 1u << below.wants);
+    demote(std::move(item), wants, slab.size());
+    return static_cast<uint8_t>(held | wants);
 }
 
 void Cache::on_departed(Departed& departed) {
@@ -132,7 +142,8 @@ void Cache::on_departed(Departed& departed) {
     const Below below =
         look_below(departed.lower + 1, departed.key, departed.prefix, !departed.evicted);
     const Tier from = tiers_[departed.lower].tier;
-    if (below.wants != SIZE_MAX && departed.copy) {
+    const auto wants = static_cast<uint8_t>(below.wants == SIZE_MAX ? 0 : 1u << below.wants);
+    if (wants != 0 && departed.copy) {
         StoreItem item;
         item.group = departed.group;
         item.key = departed.key;
@@ -140,9 +151,9 @@ void Cache::on_departed(Departed& departed) {
         item.from = from;
         item.prefix = departed.prefix;
         item.copy = std::move(departed.copy);
-        demote(std::move(item), below, departed.bytes);
-    } else if (below.wants != SIZE_MAX) {
-        ++stats_.store_skipped[static_cast<int>(tiers_[below.wants].tier)];
+        demote(std::move(item), wants, departed.bytes);
+    } else {
+        count_busy(wants);
     }
     if (!departed.evicted) return;
     // If G1 holds the block still, it will write another ghost.
@@ -157,7 +168,7 @@ void Cache::on_departed(Departed& departed) {
 // Reads what a lower tier holds and the next one down was never offered, as much as there are
 // buffers, and hands it down. True when there is nothing (left) of that kind; call again otherwise.
 bool Cache::copy_down() {
-    if (!copies_) return true;
+    if (!demotes_) return true;
     if (reading_down_ > 0 || stats_.pending_stores > 0) return false;
     for (size_t lower = 0; lower + 1 < tiers_.size(); ++lower) {
         if (tiers_[lower + 1].write_through) continue;

@@ -97,7 +97,8 @@ TEST_F(Demotion, WritingBackCopiesEveryTierDown) {
 TEST_F(Demotion, RefusalsAndFailuresAreTold) {
     h.stores[0]->refuse_puts = true;
     push_out();
-    EXPECT_GT(h.cache->stats().store_failures[1], 0u);
+    EXPECT_GT(h.cache->stats().store_full[1], 0u);
+    EXPECT_EQ(h.cache->stats().store_failures[1], 0u);
     EXPECT_EQ(h.cache->explain(prompt, {}).reason, MissReason::evicted);
     EXPECT_EQ(h.cache->explain(prompt, {}).tier, Tier::g1);
 
@@ -114,7 +115,7 @@ TEST_F(Demotion, WithoutAFreeCopyABlockIsSkippedAndNothingWaits) {
     h.serve(prompt);
     push_out();
     const CacheStats stats = h.cache->stats();
-    EXPECT_EQ(stats.stored_blocks[1] + stats.store_skipped[1], stats.evicted_blocks);
+    EXPECT_EQ(stats.stored_blocks[1] + stats.store_busy[1], stats.evicted_blocks);
     EXPECT_EQ(stats.pending_stores, 0u);
     EXPECT_EQ(stats.pending_store_bytes, 0u);
 }

@@ -24,15 +24,13 @@ void Cache::commit(LeaseId id, uint32_t computed_tokens) {
     if (options_.enabled && held.publishing && full > held.known.size()) {
         const auto from = static_cast<uint32_t>(held.known.size());
         know_prefix(held, full);
-        std::vector<StoreItem> to_store;
-        for (uint32_t b = from; b < held.known.size(); ++b) publish_block(held, b, to_store);
-        put_off(std::move(to_store));
+        for (uint32_t b = from; b < held.known.size(); ++b) publish_block(held, b);
         retry_waiting_ = true;
     }
     trim_windows(held);
 }
 
-void Cache::publish_block(Lease& held, uint32_t block, std::vector<StoreItem>& to_store) {
+void Cache::publish_block(Lease& held, uint32_t block) {
     const PrefixHash& hash = held.chain.blocks()[block];
     const auto prompt_full = held.prompt_tokens / options_.layout.block_tokens;
     const double rebuild_ns =
@@ -55,13 +53,13 @@ void Cache::publish_block(Lease& held, uint32_t block, std::vector<StoreItem>& t
         }
         write_header(held, g, block, pool_->data(g, slot));
         const int64_t now = clock_.monotonic_ns();
-        slot_states_[g][slot] = {now, now, false, false, 0};
+        slot_states_[g][slot] = {.published_ns = now, .used_ns = now};
         pool_->publish(
             g, slot, held.known[block],
             {hash.value, block, block + 1 == prompt_full, static_cast<uint64_t>(rebuild_ns)});
         ++stats_.published_blocks;
         const BlockKey k = held.keys->key(g, hash);
-        offer(g, slot, wanted_tiers(g, slot, hash, k, false), to_store);
+        owe(g, slot, wanted_tiers(g, slot, hash, k, false));
     }
     const auto it = computing_.find(hash);
     if (it != computing_.end() && it->second == held.id) computing_.erase(it);
@@ -95,14 +93,14 @@ void Cache::write_header(const Lease& held, uint32_t group, uint32_t block,
     std::memset(slab.data() + end, 0, slab.size() - end);
 }
 
-// Bit i: the i-th lower tier should get a copy of this block.
+// Bit i: the i-th lower tier should get a copy of this block, and nobody saw to it yet.
 uint8_t Cache::wanted_tiers(uint32_t group, uint32_t slot, const PrefixHash& hash,
                             const BlockKey& key, bool force) {
     SlotState& state = slot_states_[group][slot];
     if (state.storing) return 0;
     uint8_t wanted = 0;
     for (size_t i = 0; i < tiers_.size(); ++i) {
-        if (state.stored >> i & 1) continue;
+        if ((state.stored | state.due) >> i & 1) continue;
         if (!force && !tiers_[i].write_through) continue;
         uint8_t present = 0;
         tiers_[i].store->contains({&key, 1}, {&present, 1});
@@ -118,48 +116,6 @@ uint8_t Cache::wanted_tiers(uint32_t group, uint32_t slot, const PrefixHash& has
         }
     }
     return wanted;
-}
-
-bool Cache::offer(uint32_t group, uint32_t slot, uint8_t tiers, std::vector<StoreItem>& to_store) {
-    if (tiers == 0) return true;
-    const std::span<std::byte> slab = pool_->data(group, slot);
-    if (stats_.pending_store_bytes + slab.size() > store_bytes_max()) {
-        for (size_t i = 0; i < tiers_.size(); ++i)
-            if (tiers >> i & 1) ++stats_.store_skipped[static_cast<int>(tiers_[i].tier)];
-        return false;  // it stays in G1 and is offered again when used again
-    }
-    slot_states_[group][slot].storing = true;
-    stats_.pending_store_bytes += slab.size();
-    ++stats_.pending_stores;
-    pool_->pin(group, slot);
-    const SlabHeader& header = slab_header(std::span<const std::byte>(slab));
-    to_store.push_back({group,
-                        slot,
-                        header.key,
-                        slab,
-                        slot_states_[group][slot].sealed,
-                        tiers,
-                        1,
-                        Tier::g1,
-                        header.prefix,
-                        {}});
-    return true;
-}
-
-void Cache::put_off(std::vector<StoreItem> items) {
-    for (const StoreItem& item : items) put_off_bytes_ += item.slab.size();
-    put_off_.insert(put_off_.end(), std::make_move_iterator(items.begin()),
-                    std::make_move_iterator(items.end()));
-}
-
-void Cache::begin_put_off() {
-    put_off_bytes_ = 0;
-    copies_put_off_ = 0;
-    submit_stores(std::exchange(put_off_, {}));
-}
-
-uint64_t Cache::store_bytes_max() const {
-    return std::min(options_.pending_store_bytes_max, arena_->capacity_bytes() / 4);
 }
 
 void Cache::submit_stores(std::vector<StoreItem> items) {
@@ -186,10 +142,15 @@ void Cache::on_stored(StoreDone& done) {
         for (size_t t = 0; t < tiers_.size(); ++t) {
             if (!(item.tiers >> t & 1)) continue;
             const auto tier = static_cast<size_t>(tiers_[t].tier);
-            if (done.results[t][i].ok()) {
+            const Status& result = done.results[t][i];
+            if (result.ok()) {
                 stored |= static_cast<uint8_t>(1u << t);
                 ++stats_.stored_blocks[tier];
                 stats_.stored_bytes[tier] += item.slab.size();
+            } else if (result.code() == Code::busy) {
+                ++stats_.store_busy[tier];
+            } else if (result.code() == Code::full) {
+                ++stats_.store_full[tier];
             } else {
                 ++stats_.store_failures[tier];
             }
@@ -207,44 +168,39 @@ void Cache::on_stored_slot(const StoreItem& item, uint8_t stored) {
         return;
     }
     SlotState& state = slot_states_[item.group][item.slot];
+    held_store_bytes_ -= item.slab.size();
     state.storing = false;
     state.sealed = true;
     state.stored |= stored;
     pool_->unpin(item.group, item.slot);
 }
 
+// Only owed: pins would keep the pages from whoever the lease was preempted for.
 void Cache::spill(LeaseId id) {
     Lease& held = lease(id);
     if (tiers_.empty()) return;
-    std::vector<StoreItem> to_store;
     for (uint32_t g = 0; g < held.tables.size(); ++g) {
         for (uint32_t b = 0; b < held.known.size() && b < held.tables[g].slots.size(); ++b) {
             const uint32_t slot = held.tables[g].slots[b];
             if (slot == kNoArenaSlot || !pool_->published(g, slot)) continue;
             const PrefixHash& hash = held.chain.blocks()[b];
-            offer(g, slot, wanted_tiers(g, slot, hash, held.keys->key(g, hash), true) & 1,
-                  to_store);
+            owe(g, slot, wanted_tiers(g, slot, hash, held.keys->key(g, hash), true) & 1);
         }
     }
-    submit_stores(std::move(to_store));
 }
 
 bool Cache::store_all() {
-    begin_put_off();
-    std::vector<StoreItem> to_store;
-    bool all_offered = true;
     for (uint32_t g = 0; g < slot_states_.size(); ++g) {
         for (uint32_t slot = 0; slot < slot_states_[g].size(); ++slot) {
             if (!pool_->published(g, slot)) continue;
             const SlabHeader& header =
                 slab_header(std::span<const std::byte>(pool_->data(g, slot)));
-            const uint8_t wanted = wanted_tiers(g, slot, header.prefix, header.key, true);
-            all_offered &= offer(g, slot, wanted, to_store);
+            owe(g, slot, wanted_tiers(g, slot, header.prefix, header.key, true));
         }
     }
-    submit_stores(std::move(to_store));
+    begin_stores(store_bytes_max());
     const bool all_down = copy_down();
-    return all_offered && all_down && stats_.pending_stores == 0;
+    return all_down && due_.size(0) == 0 && stats_.pending_stores == 0;
 }
 
 // Window groups: blocks below what the next query can see are let go.

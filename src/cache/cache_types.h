@@ -25,7 +25,7 @@ struct CacheOptions {
     std::string_view evict = "lru";  // a row of eviction_table()
     bool enabled = true;             // false: leases share nothing, nothing is kept
     uint32_t index_blocks_max = 1 << 20;
-    uint64_t pending_store_bytes_max = uint64_t{256} << 20;  // also at most a quarter of G1
+    uint64_t pending_store_bytes_max = uint64_t{256} << 20;  // pinned; also at most a quarter of G1
     uint64_t demotion_bytes_max = uint64_t{64} << 20;        // copies on their way to a lower tier
     CostModel cost;
     Metrics* metrics = nullptr;  // histograms of loads, stores and block ages; outlives the cache
@@ -89,15 +89,19 @@ struct CacheStats {
     uint64_t load_ns[kTierCount] = {};
     uint64_t load_failures[kTierCount] = {};
     uint64_t stored_blocks[kTierCount] = {}, stored_bytes[kTierCount] = {};
+    // Blocks offered and not stored: errors; not admitted; given up before there was room in the
+    // queue; no room in the tier.
     uint64_t store_failures[kTierCount] = {}, store_skipped[kTierCount] = {};
+    uint64_t store_busy[kTierCount] = {}, store_full[kTierCount] = {};
     uint64_t published_blocks = 0, deduplicated_blocks = 0;
     uint64_t evicted_blocks = 0, flushed_blocks = 0;
     uint64_t shared_waits =
         0;  // leases that waited for another's computing instead of repeating it
     uint64_t expired_leases = 0;
     // gauges
-    uint64_t leases = 0, leases_waiting = 0, pending_loads = 0, pending_stores = 0;
-    uint64_t pending_store_bytes = 0, pinned_blocks = 0;
+    uint64_t leases = 0, leases_waiting = 0, pending_loads = 0;
+    uint64_t pending_stores = 0, pending_store_bytes = 0;  // under way, or owed and not begun
+    uint64_t pinned_blocks = 0;
     uint64_t g1_blocks = 0, g1_used_bytes = 0, g1_capacity_bytes = 0;
     uint64_t index_blocks = 0, index_bytes = 0;
     std::vector<std::pair<std::string, uint64_t>> tenant_blocks;  // in the index, by tenant

@@ -24,21 +24,36 @@ bool G1Pool::evictable(uint32_t group, uint32_t slot) const {
            index_.resident_children(slot_meta.block, group, Tier::g1) == 0;
 }
 
-uint32_t G1Pool::evict(uint32_t group, std::span<uint32_t> victims) {
+// Blocks that are not owed go first. They are asked for alone only where there must be some: to
+// some policies a refused candidate is one that has proven itself.
+size_t G1Pool::choose_victims(uint32_t group, std::span<uint32_t> victims) {
     struct Context {
         const G1Pool* pool;
         uint32_t group;
-    } context{this, group};
+        bool owed;
+    } context{this, group, false};
     const Evictable ask{[](void* c, uint32_t id) {
                             const auto* self = static_cast<const Context*>(c);
-                            return self->pool->evictable(self->group, id);
+                            return (self->owed || !self->pool->meta(self->group, id).owed) &&
+                                   self->pool->evictable(self->group, id);
                         },
                         &context};
-    const size_t n = groups_[group].policy->take_victims(victims, ask);
+    const Group& from = groups_[group];
+    size_t n = 0;
+    if (from.owed > 0 && from.published > from.owed + from.pinned)
+        n = from.policy->take_victims(victims, ask);
+    context.owed = true;
+    if (n < victims.size()) n += from.policy->take_victims(victims.subspan(n), ask);
+    return n;
+}
+
+uint32_t G1Pool::evict(uint32_t group, std::span<uint32_t> victims) {
+    const size_t n = choose_victims(group, victims);
     for (size_t i = 0; i < n; ++i) {
         Meta& victim = groups_[group].slots[victims[i]];
         QUIRE_CHECK(victim.pins == 0 && victim.block != kNoBlock, "policy offered a block in use");
         on_evict_(group, victim.block, victims[i]);
+        set_owed(group, victims[i], false);
         index_.clear_location(victim.block, group, Tier::g1);
         victim.block = kNoBlock;
         --groups_[group].published;
@@ -84,6 +99,12 @@ void G1Pool::unpin(uint32_t group, uint32_t slot) {
 
 void G1Pool::touch(uint32_t group, uint32_t slot) {
     groups_[group].policy->touch(slot);
+}
+
+void G1Pool::set_owed(uint32_t group, uint32_t slot, bool owed) {
+    Meta& held = groups_[group].slots[slot];
+    if (owed != held.owed) owed ? ++groups_[group].owed : --groups_[group].owed;
+    held.owed = owed;
 }
 
 uint64_t G1Pool::evict_all() {

@@ -40,6 +40,8 @@ class G1Pool {
     // A filling slot whose last pin goes becomes free; a published one becomes evictable.
     void unpin(uint32_t group, uint32_t slot);
     void touch(uint32_t group, uint32_t slot);
+    // An owed block is given up only when nothing else can be.
+    void set_owed(uint32_t group, uint32_t slot, bool owed);
 
     // Gives up every published block without pins. Returns how many.
     uint64_t evict_all();
@@ -64,6 +66,7 @@ class G1Pool {
     struct Meta {
         BlockIndex block = kNoBlock;
         uint32_t pins = 0;
+        bool owed = false;
     };
     struct Group {
         std::vector<Meta> slots;
@@ -71,10 +74,12 @@ class G1Pool {
         bool chained = true;  // children leave first
         uint32_t pinned = 0;  // slots with pins > 0
         uint32_t published = 0;
+        uint32_t owed = 0;
     };
     const Meta& meta(uint32_t group, uint32_t slot) const { return groups_[group].slots[slot]; }
     bool evictable(uint32_t group, uint32_t slot) const;
     uint32_t evict(uint32_t group, std::span<uint32_t> victims);
+    size_t choose_victims(uint32_t group, std::span<uint32_t> victims);
 
     SlotArena& arena_;
     PrefixIndex& index_;

@@ -31,6 +31,10 @@ void copy_cache(Metrics& metrics, const CacheStats& cache) {
         metrics.counter(Metric::stored_bytes_total, tier).mirror(cache.stored_bytes[tier]);
         metrics.counter(Metric::store_skipped_blocks_total, tier, label::Skip::policy)
             .mirror(cache.store_skipped[tier]);
+        metrics.counter(Metric::store_skipped_blocks_total, tier, label::Skip::busy)
+            .mirror(cache.store_busy[tier]);
+        metrics.counter(Metric::store_skipped_blocks_total, tier, label::Skip::full)
+            .mirror(cache.store_full[tier]);
         metrics.counter(Metric::store_skipped_blocks_total, tier, label::Skip::io_error)
             .mirror(cache.store_failures[tier]);
     }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "tier/tier.h"
@@ -39,8 +40,30 @@ class FakeStore final : public TierStore {
         return {};
     }
 
-    // Puts complete at once: their order against other work is the storer's business.
+    // Puts complete at once, unless held: their order against other work is the storer's business.
     Status put(std::vector<TierPut> batch, TierDone done) override {
+        {
+            std::lock_guard lock(mutex_);
+            if (hold_puts) {
+                held_puts_.emplace_back(std::move(batch), std::move(done));
+                return {};
+            }
+        }
+        put_now(batch, done);
+        return {};
+    }
+    // Ends the holding, and completes what was held.
+    void let_puts_go() {
+        std::unique_lock lock(mutex_);
+        hold_puts = false;
+        auto held = std::exchange(held_puts_, {});
+        lock.unlock();
+        for (auto& [batch, done] : held) put_now(batch, done);
+    }
+    // REQUIRES: before the first put.
+    bool hold_puts = false;
+
+    void put_now(const std::vector<TierPut>& batch, const TierDone& done) {
         std::vector<Status> results;
         {
             std::lock_guard lock(mutex_);
@@ -55,7 +78,6 @@ class FakeStore final : public TierStore {
             }
         }
         done(results);
-        return {};
     }
 
     void erase(std::span<const BlockKey> keys) override {
@@ -171,6 +193,7 @@ class FakeStore final : public TierStore {
     std::map<BlockKey, std::vector<std::byte>> slabs_;
     TierEvicted evicted_;
     std::deque<std::function<void()>> queue_;
+    std::vector<std::pair<std::vector<TierPut>, TierDone>> held_puts_;
 };
 
 }  // namespace quire::testing

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -73,7 +74,8 @@ class Harness {
     }
 
     // Computes positions [cached, tokens.size()) in chunks and commits them.
-    void compute(LeaseId id, TokenSpan tokens, const Namespace& ns, uint32_t chunk = 64) {
+    void compute(LeaseId id, TokenSpan tokens, const Namespace& ns, uint32_t chunk = 64,
+                 const std::function<void()>& after_chunk = {}) {
         BlockChain chain(chain_root(options.model, ns), options.layout.block_tokens);
         chain.append(tokens);
         uint32_t at = cache->info(id).cached_tokens;
@@ -84,6 +86,7 @@ class Harness {
             const uint32_t block_tokens = options.layout.block_tokens;
             for (uint32_t b = at / block_tokens; b < end / block_tokens; ++b) fill(id, chain, b);
             cache->commit(id, end);
+            if (after_chunk) after_chunk();
             at = end;
         }
     }
