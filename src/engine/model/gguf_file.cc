@@ -1,6 +1,7 @@
 #include "engine/model/gguf_file.h"
 
 #include <algorithm>
+#include <exception>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "engine/model/ggml_guard.h"
 
 namespace quire {
 namespace {
@@ -46,7 +49,12 @@ Result<std::unique_ptr<GgufFile>> GgufFile::open(const std::string& path) {
     file->file_bytes_ = static_cast<uint64_t>(info.st_size);
     QUIRE_TRY(check_magic(file->fd_, path, file->file_bytes_));
 
-    file->gguf_ = gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = nullptr});
+    try {
+        const GgmlGuard guard;
+        file->gguf_ = gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = nullptr});
+    } catch (const std::exception&) {
+        // Sizes that no memory holds, an empty key, ...: the metadata is damaged.
+    }
     if (file->gguf_ == nullptr)
         return make_error(Code::corrupt, path +
                                              ": the GGUF metadata is truncated, damaged or of an "
@@ -158,6 +166,18 @@ std::optional<std::vector<bool>> GgufFile::booleans(const std::string& key) cons
         return std::nullopt;
     const auto* values = static_cast<const int8_t*>(gguf_get_arr_data(gguf_, id));
     return std::vector<bool>(values, values + gguf_get_arr_n(gguf_, id));
+}
+
+std::optional<std::vector<std::string>> GgufFile::texts(const std::string& key) const {
+    const int64_t id = gguf_find_key(gguf_, key.c_str());
+    if (id < 0 || gguf_get_kv_type(gguf_, id) != GGUF_TYPE_ARRAY ||
+        gguf_get_arr_type(gguf_, id) != GGUF_TYPE_STRING)
+        return std::nullopt;
+    std::vector<std::string> all;
+    const size_t count = gguf_get_arr_n(gguf_, id);
+    all.reserve(count);
+    for (size_t i = 0; i < count; ++i) all.emplace_back(gguf_get_arr_str(gguf_, id, i));
+    return all;
 }
 
 size_t GgufFile::array_size(const std::string& key) const {

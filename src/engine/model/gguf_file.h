@@ -45,6 +45,8 @@ class GgufFile {
     std::optional<bool> boolean(const std::string& key) const;
     std::optional<std::string> text(const std::string& key) const;
     std::optional<std::vector<bool>> booleans(const std::string& key) const;
+    // Each up to its first NUL, which is as far as libllama reads.
+    std::optional<std::vector<std::string>> texts(const std::string& key) const;
     // Elements of an array of any type; 0 when absent.
     size_t array_size(const std::string& key) const;
 

@@ -6,7 +6,10 @@
 
 #include <llama.h>
 
+#include "engine/model/ggml_guard.h"
+#include "engine/model/gguf_file.h"
 #include "engine/model/utf8.h"
+#include "engine/model/vocab_check.h"
 
 namespace quire {
 namespace {
@@ -25,25 +28,39 @@ void drop_log(ggml_log_level, const char*, void*) {}
 }  // namespace
 
 Result<std::unique_ptr<Vocab>> Vocab::open(const std::string& gguf_path) {
+    auto file = GgufFile::open(gguf_path);
+    if (!file.ok()) return file.error();
+    QUIRE_TRY(check_vocab(**file));
     llama_log_set(drop_log, nullptr);  // errors come back as Results; it would print to stderr
     std::unique_ptr<Vocab> v(new Vocab);
     try {
-        llama_model_params params = llama_model_default_params();
-        params.vocab_only = true;
-        v->model_ = llama_model_load_from_file(gguf_path.c_str(), params);
+        const GgmlGuard guard;
+        QUIRE_TRY(v->load(gguf_path));
     } catch (const std::exception& e) {
-        return make_error(Code::unsupported, gguf_path + ": the tokenizer failed: " + e.what());
+        return make_error(Code::corrupt, gguf_path + ": the vocabulary is damaged (" + e.what() +
+                                             "); download it again");
     }
-    if (v->model_ == nullptr)
+    return v;
+}
+
+Status Vocab::load(const std::string& gguf_path) {
+    llama_model_params params = llama_model_default_params();
+    params.vocab_only = true;
+    model_ = llama_model_load_from_file(gguf_path.c_str(), params);
+    if (model_ == nullptr)
         return make_error(Code::unsupported,
                           gguf_path + ": the tokenizer's data is missing or of an unknown kind");
-    v->vocab_ = llama_model_get_vocab(v->model_);
-    v->init_pieces();
-    v->init_splitter();
-    v->bos_ = llama_vocab_bos(v->vocab_);
-    v->eos_ = llama_vocab_eos(v->vocab_);
-    if (const char* text = llama_model_chat_template(v->model_, nullptr)) v->chat_template_ = text;
-    return v;
+    vocab_ = llama_model_get_vocab(model_);
+    bos_ = llama_vocab_bos(vocab_);
+    eos_ = llama_vocab_eos(vocab_);
+    if ((adds_bos() && bos_ < 0) || (llama_vocab_get_add_eos(vocab_) && eos_ < 0))
+        return make_error(Code::corrupt, gguf_path +
+                                             ": the vocabulary lacks the token that it wants "
+                                             "before or after a text; convert the model again");
+    init_pieces();
+    init_splitter();
+    if (const char* text = llama_model_chat_template(model_, nullptr)) chat_template_ = text;
+    return {};
 }
 
 Vocab::~Vocab() {

@@ -20,7 +20,8 @@ namespace quire {
 
 class Vocab {
  public:
-    // unsupported: a tokenizer that libllama does not know.
+    // io, invalid and corrupt as GgufFile::open; unsupported: no tokenizer, or of another kind than
+    // llama and gpt2; corrupt: one whose data contradict each other.
     static Result<std::unique_ptr<Vocab>> open(const std::string& gguf_path);
     ~Vocab();
     Vocab(const Vocab&) = delete;
@@ -58,6 +59,7 @@ class Vocab {
 
  private:
     Vocab() = default;
+    Status load(const std::string& gguf_path);
     void init_pieces();
     void init_splitter();
     std::string render(TokenId token, bool special) const;
