@@ -46,6 +46,8 @@ class Cache {
     // A lease for the prompt, or: invalid (empty prompt), full (it can never fit in G1; the message
     // says what would). The lease may still be waiting or loading: see info().
     Result<LeaseId> acquire(const AcquireRequest& request);
+    // Tokens up to which a lease can grow when nobody else holds pages.
+    uint32_t lease_tokens_max() const;
     const LeaseInfo& info(LeaseId id) const;
     // Handles what movers reported; retries waiting leases. Returns leases past their deadline.
     // Stores of published blocks begin here, as many as may be under way at once, unless `busy`

@@ -50,6 +50,14 @@ Result<LeaseId> Cache::acquire(const AcquireRequest& request) {
     return held.id;
 }
 
+uint32_t Cache::lease_tokens_max() const {
+    const uint64_t tokens = uint64_t{pool_->slots_per_group()} * options_.layout.block_tokens;
+    for (const KvGroup& group : options_.layout.groups)
+        if (group.kind == KvKind::full)
+            return static_cast<uint32_t>(std::min<uint64_t>(tokens, UINT32_MAX));
+    return UINT32_MAX;  // windows slide on
+}
+
 Cache::Survey Cache::survey(const BlockChain& chain, const TenantKeys& tenant, uint32_t limit) {
     Survey found;
     const auto hashes = chain.blocks().first(limit);

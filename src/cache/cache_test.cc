@@ -234,6 +234,17 @@ TEST(Cache, RefusesWhatCanNeverFitAndSaysSo) {
     EXPECT_EQ(lease.code(), Code::full);
     EXPECT_NE(lease.error().message.find("--kv-memory"), std::string::npos);
     EXPECT_EQ(h.cache->acquire({{}, "", "", 0}).code(), Code::invalid);
+    EXPECT_EQ(h.cache->lease_tokens_max(), 16 * kBlock);
+}
+
+TEST(Cache, ALeaseGrowsAsFarAsItIsToldThatItCan) {
+    Harness h(16);
+    const auto prompt = some_tokens(h.cache->lease_tokens_max() - 1, 1);
+    h.serve(some_tokens(100, 2));
+    const LeaseId id = h.acquire(prompt);
+    h.compute(id, prompt, {});
+    EXPECT_TRUE(h.cache->grow(id, h.cache->lease_tokens_max()).ok());
+    h.cache->release(id);
 }
 
 TEST(Cache, GrowFailsOnlyWhenEverythingIsPinned) {

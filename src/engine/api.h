@@ -92,11 +92,17 @@ struct ModelInfo {
     std::string file;
     std::string model_id;  // hex
     uint32_t context_tokens = 0;
+    uint32_t kv_tokens_max = UINT32_MAX;  // of one request, prompt and answer: what G1 can hold
     uint32_t vocab_size = 0;
     uint64_t file_bytes = 0;
     uint64_t kv_bytes_per_token = 0;
     int64_t created_unix_s = 0;
 };
+
+// Tokens that the prompt and the answer of one request may have together.
+inline uint32_t request_tokens_max(const ModelInfo& model) {
+    return model.kv_tokens_max < model.context_tokens ? model.kv_tokens_max : model.context_tokens;
+}
 
 // Why a prompt would hit or miss now.
 struct Explanation {
@@ -145,7 +151,8 @@ class EngineApi {
     virtual Result<std::vector<TokenId>> tokenize_chat(const std::vector<ChatMessage>& messages,
                                                        bool add_generation_prompt) const = 0;
 
-    // invalid: prompt empty or prompt + max_tokens over the context (checked before any work);
+    // invalid: prompt empty or prompt + max_tokens over request_tokens_max() (checked before any
+    // work);
     // busy: the queue is full; cancelled: draining. After ok, the sink gets events.
     virtual Result<RequestId> submit(GenerateRequest request, EventSink sink) = 0;
     // Takes effect within one step; the sink still gets its last event. Unknown ids are ignored.

@@ -108,6 +108,7 @@ Status EngineCore::open_cache() {
         return error;
     }
     cache_ = std::move(made).value();
+    info_.kv_tokens_max = cache_->lease_tokens_max();
     return {};
 }
 

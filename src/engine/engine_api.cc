@@ -45,6 +45,12 @@ Result<RequestId> EngineCore::submit(GenerateRequest request, EventSink sink) {
                                              std::to_string(request.max_tokens) +
                                              ", more than the context of " +
                                              std::to_string(info_.context_tokens) + " tokens");
+    if (wanted > info_.kv_tokens_max)
+        return make_error(Code::invalid, "the prompt has " + std::to_string(request.prompt.size()) +
+                                             " tokens and max_tokens is " +
+                                             std::to_string(request.max_tokens) +
+                                             ", more than --kv-memory holds, which is " +
+                                             std::to_string(info_.kv_tokens_max) + " tokens");
     for (TokenId token : request.prompt)
         if (token < 0 || static_cast<uint32_t>(token) >= info_.vocab_size)
             return make_error(Code::invalid, "token id " + std::to_string(token) +

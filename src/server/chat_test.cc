@@ -41,6 +41,33 @@ TEST(Chat, MaxTokensDefaultsToTheRestOfTheContext) {
     EXPECT_EQ(parsed(reply.body)["choices"][0]["finish_reason"], "stop");
 }
 
+TEST(Chat, MaxTokensDefaultsToWhatKvMemoryHoldsWhenThatIsLess) {
+    TestServer t;
+    t.engine.set_answer("ok");
+    t.engine.set_kv_tokens_max(200);
+    ASSERT_EQ(t.post("/v1/chat/completions", with("")).status, 200);
+    const auto request = t.engine.requests().at(0);
+    EXPECT_EQ(request.max_tokens + request.prompt.size(), 200u);
+    EXPECT_EQ(parsed(t.get("/v1/models").body)["data"][0]["max_model_len"], 200);
+}
+
+TEST(Chat, WhatKvMemoryCannotHoldIsRefusedBeforeAnyWork) {
+    TestServer t;
+    t.engine.set_kv_tokens_max(200);
+    const std::string long_prompt(300, 'x');
+    for (const std::string& body :
+         {with(R"(,"max_tokens":200)"),
+          std::string(R"({"messages":[{"role":"user","content":")") + long_prompt + R"("}]})"}) {
+        const ClientReply reply = t.post("/v1/chat/completions", body);
+        EXPECT_EQ(reply.status, 400) << reply.body;
+        const Json error = parsed(reply.body)["error"];
+        EXPECT_EQ(error["code"], "context_length_exceeded");
+        EXPECT_NE(error["message"].get<std::string>().find("--kv-memory holds 200"),
+                  std::string::npos);
+    }
+    EXPECT_TRUE(t.engine.requests().empty());
+}
+
 TEST(Chat, StreamsRoleThenContentThenFinish) {
     TestServer t;
     const auto events = t.stream("/v1/chat/completions", with(R"(,"stream":true,"max_tokens":3)"));

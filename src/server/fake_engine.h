@@ -50,6 +50,8 @@ class FakeEngine final : public EngineApi {
     void fail_later(std::optional<Error> error);
     // The answer is this text, one token a byte, instead of words.
     void set_answer(std::string text);
+    // Before any request: tokens that G1 holds.
+    void set_kv_tokens_max(uint32_t tokens) { model_.kv_tokens_max = tokens; }
     // Every token's text is this.
     void set_word(std::string text);
 

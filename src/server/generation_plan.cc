@@ -8,30 +8,33 @@
 namespace quire::server {
 namespace {
 
-constexpr uint32_t kDefaultCompletionTokens = 16;  // OpenAI's; a chat answer may fill the context
+constexpr uint32_t kDefaultCompletionTokens = 16;  // OpenAI's; a chat answer may fill what is left
 
 const char* prompt_field(const GenerationBody& body) {
     return body.chat ? "messages" : "prompt";
 }
 
-uint32_t wanted_tokens(const GenerationBody& body, size_t prompt_tokens, uint32_t context_tokens) {
+uint32_t wanted_tokens(const GenerationBody& body, size_t prompt_tokens, uint32_t tokens_max) {
     if (body.max_tokens) return std::max(1u, *body.max_tokens);  // none: see Answer
-    const uint32_t room = context_tokens - static_cast<uint32_t>(prompt_tokens);
+    const uint32_t room = tokens_max - static_cast<uint32_t>(prompt_tokens);
     if (body.chat) return room;
     return std::min(room, std::max(kDefaultCompletionTokens, body.min_tokens));
 }
 
 std::optional<ApiError> check_context(const GenerationBody& body, size_t prompt_tokens,
-                                      uint32_t context_tokens) {
+                                      const ModelInfo& model) {
     const uint64_t more = std::max(1u, body.max_tokens.value_or(1));
-    if (prompt_tokens + more <= context_tokens) return std::nullopt;
-    return bad_field(prompt_field(body),
-                     "The model's context is " + std::to_string(context_tokens) +
-                         " tokens, but the request needs " + std::to_string(prompt_tokens + more) +
-                         " (" + std::to_string(prompt_tokens) + " in the prompt, " +
-                         std::to_string(more) +
-                         " to generate). Shorten the prompt or lower max_tokens.",
-                     "context_length_exceeded");
+    if (prompt_tokens + more <= request_tokens_max(model)) return std::nullopt;
+    const bool context = prompt_tokens + more > model.context_tokens;
+    return bad_field(
+        prompt_field(body),
+        (context ? "The model's context is " + std::to_string(model.context_tokens)
+                 : "The server's --kv-memory holds " + std::to_string(model.kv_tokens_max)) +
+            " tokens, but the request needs " + std::to_string(prompt_tokens + more) + " (" +
+            std::to_string(prompt_tokens) + " in the prompt, " + std::to_string(more) +
+            " to generate). Shorten the prompt or lower max_tokens" +
+            (context ? "." : ", or give the server more --kv-memory."),
+        "context_length_exceeded");
 }
 
 std::optional<ApiError> check_vocabulary(const EngineApi& engine, const GenerationPlan& plan) {
@@ -119,18 +122,18 @@ ApiResult<GenerationPlan> plan_generation(const EngineApi& engine, std::string_v
     if (!prompts.ok()) return prompts.error();
     plan.prompts = std::move(prompts.value());
     for (const PlannedPrompt& prompt : plan.prompts) {
-        auto error = check_context(plan.body, prompt.tokens.size(), engine.model().context_tokens);
+        auto error = check_context(plan.body, prompt.tokens.size(), engine.model());
         if (error) return *error;
     }
     return plan;
 }
 
-GenerateRequest engine_request(const GenerationPlan& plan, uint32_t choice, uint32_t context_tokens,
+GenerateRequest engine_request(const GenerationPlan& plan, uint32_t choice, uint32_t tokens_max,
                                uint64_t random_seed) {
     const GenerationBody& body = plan.body;
     GenerateRequest request;
     request.prompt = plan.prompts[choice / body.n].tokens;
-    request.max_tokens = wanted_tokens(body, request.prompt.size(), context_tokens);
+    request.max_tokens = wanted_tokens(body, request.prompt.size(), tokens_max);
     request.min_tokens = std::min(body.min_tokens, request.max_tokens);
     request.stop = body.stop;
     request.sampling = body.sampling;

@@ -36,7 +36,7 @@ std::optional<ApiError> check_model(const EngineApi& engine, const std::string& 
 
 // What the engine is asked for choice `choice` = prompt index * n + i. The n choices of one prompt
 // get consecutive seeds, so that they differ and can be had again.
-GenerateRequest engine_request(const GenerationPlan& plan, uint32_t choice, uint32_t context_tokens,
+GenerateRequest engine_request(const GenerationPlan& plan, uint32_t choice, uint32_t tokens_max,
                                uint64_t random_seed);
 
 }  // namespace quire::server

@@ -11,7 +11,7 @@ OrderedJson model_json(const ModelInfo& model) {
             {"object", "model"},
             {"created", model.created_unix_s},
             {"owned_by", "quire"},
-            {"max_model_len", model.context_tokens},
+            {"max_model_len", request_tokens_max(model)},
             {"quire",
              {{"family", model.family},
               {"model_id", model.model_id},

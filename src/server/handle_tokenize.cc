@@ -17,7 +17,7 @@ ApiResult<std::string> tokenize(const EngineApi& engine, std::string_view bytes)
             : engine.tokenize_chat(body.value().messages, body.value().add_generation_prompt);
     if (!tokens.ok()) return from_engine(tokens.error());
     OrderedJson out = {{"count", tokens->size()},
-                       {"max_model_len", engine.model().context_tokens},
+                       {"max_model_len", request_tokens_max(engine.model())},
                        {"tokens", *tokens}};
     if (body.value().return_token_strs) {
         out["token_strs"] = OrderedJson::array();

@@ -285,6 +285,28 @@ TEST_P(EngineTest, RefusesBeforeAnyWork) {
     EXPECT_EQ(engine_->stats().steps, 0u);
 }
 
+TEST_P(EngineTest, RefusesWhatKvMemoryCanNeverHoldAndServesAllThatItCan) {
+    EngineOptions small = options();
+    small.kv_memory_bytes = uint64_t{8} << 20;
+    small.disk_dir.clear();
+    open(small);
+    const uint32_t most = engine_->model().kv_tokens_max;
+    ASSERT_LT(most, engine_->model().context_tokens);
+    GenerateRequest request = greedy(some_text(400), 1);
+    const auto prompt = static_cast<uint32_t>(request.prompt.size());
+    request.max_tokens = most - prompt + 1;
+    const auto over = engine_->submit(request, [](GenerateEvent&&) { ADD_FAILURE(); });
+    ASSERT_EQ(over.code(), Code::invalid);
+    EXPECT_NE(over.error().message.find("--kv-memory"), std::string::npos);
+    EXPECT_EQ(engine_->stats().steps, 0u);
+
+    request.max_tokens = most - prompt;
+    const Reply reply = Pending(*engine_, request).wait();
+    EXPECT_EQ(reply.finish, Finish::length) << (reply.error ? reply.error->message : "");
+    EXPECT_EQ(reply.tokens.size(), most - prompt);
+    expect_idle();
+}
+
 TEST_P(EngineTest, StopStringsEndTheTextBeforeThem) {
     open(options());
     const Reply whole = run(some_text(400), 40);

@@ -27,6 +27,9 @@ std::string banner_text(const Banner& b) {
     text += fmt::format("  model    {} ({}, {}), context {} tokens, {} of KV a token\n",
                         b.model.name, b.model.family, format_bytes(b.model.file_bytes),
                         b.model.context_tokens, format_bytes(b.model.kv_bytes_per_token));
+    if (b.model.kv_tokens_max < b.model.context_tokens)
+        text += fmt::format("  limit    {} tokens a request, which --kv-memory holds\n",
+                            b.model.kv_tokens_max);
     text += fmt::format("  compute  {} threads, {} attention, ready in {}\n", b.options.threads,
                         b.isa, format_duration(b.open_ns));
     if (!b.options.cache) text += "  cache    off\n";

@@ -23,6 +23,8 @@ namespace {
 
 constexpr const char* kLockName = "LOCK";
 constexpr const char* kFormatName = "FORMAT";
+// The root of a fresh file system has it, and it cannot be used for anything else.
+constexpr const char* kLostAndFound = "lost+found";
 constexpr std::string_view kFormatPrefix = "quire disk cache, format ";
 
 std::string format_text() {
@@ -31,15 +33,6 @@ std::string format_text() {
 
 bool is_read_only_errno(int error) {
     return error == EROFS || error == EACCES || error == EPERM;
-}
-
-// Files that a store of any version makes; reset deletes nothing else.
-bool is_ours(std::string_view name) {
-    if (name == kLockName || name == kFormatName) return true;
-    std::string_view stem = name.ends_with(".tmp") ? name.substr(0, name.size() - 4) : name;
-    if (!stem.ends_with(".quire")) return stem == kFormatName;
-    return stem.starts_with("segment-") || stem.starts_with("journal-") ||
-           stem.starts_with("checkpoint-");
 }
 
 Result<std::string> read_small(int dir, const char* name) {
@@ -122,19 +115,18 @@ Status DiskDir::check_format(DirUse use) {
     auto text = read_small(fd_.get(), kFormatName);
     if (text.ok()) {
         auto version = parse_format(*text);
-        if (!version && use != DirUse::reset) {
+        if (!version) {
             return make_error(Code::invalid, path_ +
-                                                 "/FORMAT is damaged or not Quire's; use "
-                                                 "another directory or --disk-reset");
+                                                 "/FORMAT is damaged or not Quire's; use another "
+                                                 "directory, or delete this one");
         }
         QUIRE_TRY(lock(use));
-        if (use == DirUse::reset && !read_only_) return reset_contents();
         if (version != kDiskFormatVersion) {
             return make_error(Code::unsupported,
                               "disk directory " + path_ + " has format " +
-                                  std::to_string(version.value_or(0)) +
-                                  ", this build uses format " + std::to_string(kDiskFormatVersion) +
-                                  "; use another directory, or --disk-reset to throw the old "
+                                  std::to_string(*version) + ", this build uses format " +
+                                  std::to_string(kDiskFormatVersion) +
+                                  "; use another directory, or delete this one to throw the old "
                                   "cache away");
         }
         return {};
@@ -149,6 +141,7 @@ Status DiskDir::check_format(DirUse use) {
     for (const File& file : *files) {
         // A first opening that died before FORMAT was renamed leaves only these.
         if (file.name == kLockName || file.name == std::string(kFormatName) + ".tmp") continue;
+        if (file.name == kLostAndFound) continue;
         return make_error(Code::invalid, "disk directory " + path_ +
                                              " holds files of something else (" + file.name +
                                              "); use an empty directory");
@@ -203,16 +196,6 @@ Status DiskDir::write_format() {
     }
     QUIRE_TRY(rename(tmp, kFormatName));
     return sync();
-}
-
-Status DiskDir::reset_contents() {
-    auto files = list();
-    if (!files.ok()) return files.error();
-    for (const File& file : *files) {
-        if (file.name == kLockName || !is_ours(file.name)) continue;
-        QUIRE_TRY(remove(file.name));
-    }
-    return write_format();
 }
 
 Result<std::vector<DiskDir::File>> DiskDir::list() const {

@@ -41,7 +41,6 @@ Status read_exact(int fd, uint64_t offset, std::span<std::byte> into);
 enum class DirUse : uint8_t {
     write,  // create, lock, read and write; read-only when the file system says so
     read,   // lock and read
-    reset,  // as write, after deleting what an earlier store (of any version) left
 };
 
 class DiskDir {
@@ -74,7 +73,6 @@ class DiskDir {
     Status lock(DirUse use);
     Status check_format(DirUse use);
     Status write_format();
-    Status reset_contents();
 
     std::string path_;
     Fd fd_;

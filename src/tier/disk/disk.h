@@ -28,7 +28,6 @@ struct DiskOptions {
     bool direct_io = true;        // falls back to buffered I/O, with a log line, where refused
     bool read_only = false;       // serve what is there, write nothing
     bool allow_oversize = false;  // accept a capacity larger than the file system
-    bool reset = false;           // throw away the cache in `dir` first (ours, of any version)
 
     uint32_t io_depth = 16;              // reads, and writes, in flight at once
     uint64_t io_bytes = 2ull << 20;      // neighbours are grouped up to this much an I/O

@@ -23,11 +23,9 @@ std::string read_file(const std::string& path) {
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
-Result<std::unique_ptr<TierStore>> open_at(const std::string& dir, IoEngine& io,
-                                           bool reset = false) {
+Result<std::unique_ptr<TierStore>> open_at(const std::string& dir, IoEngine& io) {
     DiskOptions options = DiskFixture::defaults();
     options.dir = dir;
-    options.reset = reset;
     options.io = &io;
     return open_disk_store(options);
 }
@@ -49,7 +47,6 @@ TEST_F(DiskOpen, ForeignDirectoryIsNotTouched) {
     ASSERT_EQ(store.code(), Code::invalid);
     EXPECT_NE(store.error().message.find("thesis.tex"), std::string::npos);
     EXPECT_NE(store.error().message.find(dir_.path()), std::string::npos);
-    EXPECT_EQ(open_at(dir_.path(), *io_, true).code(), Code::invalid) << "reset does not help";
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_.path()), {}), 1);
     EXPECT_EQ(read_file(dir_.file("thesis.tex")), "years of work");
 }
@@ -63,16 +60,22 @@ TEST_F(DiskOpen, OtherVersionsAreNamedAndKept) {
         const std::string& message = store.error().message;
         EXPECT_NE(message.find("format " + std::string(version)), std::string::npos) << message;
         EXPECT_NE(message.find("uses format 1"), std::string::npos) << message;
-        EXPECT_NE(message.find("--disk-reset"), std::string::npos) << message;
+        EXPECT_NE(message.find("another directory"), std::string::npos) << message;
         EXPECT_EQ(read_file(dir_.file("segment-00000001.quire")), "of that version");
         std::filesystem::remove(dir_.file("LOCK"));
     }
-    write_file(dir_.file("notes.txt"), "mine");
-    auto store = open_at(dir_.path(), *io_, true);
-    ASSERT_TRUE(store.ok()) << store.error().message;
-    EXPECT_FALSE(std::filesystem::exists(dir_.file("segment-00000001.quire")));
-    EXPECT_TRUE(std::filesystem::exists(dir_.file("notes.txt"))) << "reset takes only what is ours";
-    EXPECT_TRUE(put_one(**store, make_slab(1)).ok());
+}
+
+// mkfs makes it, and it stays.
+TEST_F(DiskOpen, TheRootOfAFreshFileSystemIsEmpty) {
+    std::filesystem::create_directory(dir_.file("lost+found"));
+    for (uint64_t life = 1; life <= 2; ++life) {
+        auto store = open_at(dir_.path(), *io_);
+        ASSERT_TRUE(store.ok()) << store.error().message;
+        EXPECT_TRUE(put_one(**store, make_slab(life)).ok());
+        EXPECT_EQ((*store)->stats().blocks, life);
+    }
+    EXPECT_TRUE(std::filesystem::is_directory(dir_.file("lost+found")));
 }
 
 TEST_F(DiskOpen, TellsWhoseSlabsItFound) {
@@ -105,7 +108,6 @@ TEST_F(DiskOpen, DamagedFormatFile) {
     EXPECT_EQ(open_at(dir_.path(), *io_).code(), Code::invalid);
     write_file(dir_.file("FORMAT"), "");
     EXPECT_EQ(open_at(dir_.path(), *io_).code(), Code::invalid);
-    EXPECT_TRUE(open_at(dir_.path(), *io_, true).ok());
 }
 
 TEST_F(DiskOpen, AFirstOpeningThatDiedIsContinued) {

@@ -225,9 +225,13 @@ void log_recovery(const std::string& path, const Recovered& found, size_t slabs)
         log::warn("disk_journal_torn", "{}/{} ended inside a record; cut {} bytes", path, tail.file,
                   tail.torn_bytes);
     }
-    if (found.corrupt_records > 0 || found.stale_records > 0) {
-        log::warn("disk_index_records", "{}: skipped {} damaged and {} stale index records", path,
-                  found.corrupt_records, found.stale_records);
+    if (found.corrupt_records > 0) {
+        log::warn("disk_index_records", "{}: skipped {} damaged index records", path,
+                  found.corrupt_records);
+    }
+    if (found.stale_records > 0) {
+        log::warn("disk_slabs_gone", "{}: {} slabs are lost with segments that were cut or deleted",
+                  path, found.stale_records);
     }
     log::info("disk_opened", "{}: {} slabs found by {} index records", path, slabs, found.records);
 }
@@ -266,8 +270,7 @@ void tidy(const DiskDir& dir, StoreState& state, const Recovered& found) {
 Result<std::unique_ptr<TierStore>> open_disk_store(const DiskOptions& asked) {
     auto options = checked(asked);
     if (!options.ok()) return options.error();
-    DirUse use = asked.read_only ? DirUse::read : asked.reset ? DirUse::reset : DirUse::write;
-    auto dir = DiskDir::open(asked.dir, use);
+    auto dir = DiskDir::open(asked.dir, asked.read_only ? DirUse::read : DirUse::write);
     if (!dir.ok()) return dir.error();
     if (uint64_t device = (*dir)->device_bytes();
         device > 0 && device < asked.capacity_bytes && !asked.allow_oversize) {

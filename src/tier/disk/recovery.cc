@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fcntl.h>
@@ -137,6 +139,7 @@ class Loader {
     void apply(const IndexRecord& record) {
         out_.next_segment = std::max(out_.next_segment, record.segment + 1);
         if (record.op == RecordOp::drop_segment) {
+            dropped_.insert(record.segment);
             // The segment stays known while its file is there: it is an orphan to delete.
             auto file = segments_.find(record.segment);
             catalog_.drop_segment(record.segment);
@@ -147,14 +150,18 @@ class Loader {
         }
         DiskPlace place{record.segment, record.offset_units, record.units};
         if (record.op == RecordOp::erase) {
+            if (auto gone = gone_.find(record.key); gone != gone_.end() && gone->second == place) {
+                gone_.erase(gone);
+            }
             Slot slot = catalog_.find(record.key);
             if (slot != kNoSlot && catalog_.at(slot).place() == place) catalog_.erase(slot);
             return;
         }
         if (!fits(place)) {
-            out_.stale_records++;
+            gone_[record.key] = place;
             return;
         }
+        gone_.erase(record.key);
         Slot slot = catalog_.publish(record.key, record.parent_key, place, record.value);
         catalog_.set_hits(slot, record.hits);
     }
@@ -203,6 +210,9 @@ class Loader {
 
     void finish() {
         std::shared_lock lock(catalog_.mutex());
+        for (const auto& [key, place] : gone_) {
+            out_.stale_records += !dropped_.contains(place.segment);
+        }
         for (const auto& [id, segment] : catalog_.segments()) {
             if (segment.live_units == 0) out_.orphans.push_back(id);
         }
@@ -217,6 +227,10 @@ class Loader {
     const DiskDir& dir_;
     Catalog& catalog_;
     Recovered out_;
+    // Puts into a place that is not there, as long as no later record explains it: a journal tells
+    // of a segment's whole life, also of one that was cleaned since.
+    std::unordered_map<BlockKey, DiskPlace, Hash128Hasher> gone_;
+    std::unordered_set<uint32_t> dropped_;
     std::map<uint32_t, uint64_t> segments_;
     std::map<uint64_t, DiskDir::File> checkpoints_;
     std::map<uint64_t, DiskDir::File> journals_;

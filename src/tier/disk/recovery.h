@@ -21,7 +21,7 @@ struct Recovered {
     uint32_t next_segment = 1;
     uint64_t records = 0;
     uint64_t corrupt_records = 0;   // skipped, counted
-    uint64_t stale_records = 0;     // name a segment that is gone, or a place outside it
+    uint64_t stale_records = 0;     // slabs whose segment is cut or gone, though nobody dropped it
     uint64_t scanned_segments = 0;  // by header, because the index was lost
     std::vector<uint32_t> orphans;  // segments that hold nothing published
     struct Tail {
