@@ -19,7 +19,6 @@ struct EngineOptions {
     uint64_t host_memory_bytes = uint64_t{4} << 30;  // G2; 0: none
     std::string disk_dir;                            // G3; empty: none
     uint64_t disk_bytes = uint64_t{64} << 30;
-    bool disk_reset = false;
     std::string evict = "lru";
     std::string admit_host = "all";
     std::string admit_disk = "all";

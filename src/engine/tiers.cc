@@ -29,7 +29,6 @@ Result<std::unique_ptr<Tiers>> Tiers::open(const EngineOptions& options, const K
         DiskOptions disk;
         disk.dir = options.disk_dir;
         disk.capacity_bytes = options.disk_bytes;
-        disk.reset = options.disk_reset;
         disk.io = tiers->io_.get();
         disk.clock = options.clock;
         auto store = open_disk_store(disk);
