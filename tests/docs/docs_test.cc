@@ -77,7 +77,7 @@ TEST(Docs, MetricsPageIsTheMetricTable) {
 
 TEST(Docs, ReadmeNamesOnlyFlagsThatExist) {
     const std::string readme = read_file("README.md");
-    const std::string others = " --url --json --verify --help --only --long --model ";
+    const std::string others = " --url --json --verify --help --only --long --model --svg ";
     for (size_t at = readme.find("--"); at != std::string::npos; at = readme.find("--", at + 2)) {
         size_t end = at + 2;
         while (end < readme.size() && (std::islower(readme[end]) || readme[end] == '-')) ++end;
