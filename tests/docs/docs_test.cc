@@ -75,19 +75,5 @@ TEST(Docs, MetricsPageIsTheMetricTable) {
     expect_page("docs/metrics.md", metrics_page());
 }
 
-TEST(Docs, ReadmeNamesOnlyFlagsThatExist) {
-    const std::string readme = read_file("README.md");
-    const std::string others = " --url --json --verify --help --only --long --model --svg ";
-    for (size_t at = readme.find("--"); at != std::string::npos; at = readme.find("--", at + 2)) {
-        size_t end = at + 2;
-        while (end < readme.size() && (std::islower(readme[end]) || readme[end] == '-')) ++end;
-        const std::string flag = readme.substr(at, end - at);
-        if (flag.size() < 4 || readme[at - 1] == '-') continue;
-        bool known = others.find(" " + flag + " ") != std::string::npos;
-        for (const OptionSpec& spec : serve_option_table()) known |= option_flag(spec) == flag;
-        EXPECT_TRUE(known) << "README.md names " << flag << ", which quire serve does not take";
-    }
-}
-
 }  // namespace
 }  // namespace quire

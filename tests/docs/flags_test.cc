@@ -72,38 +72,64 @@ std::string trimmed(std::string text) {
     return text;
 }
 
-TEST(Flags, EveryFlagThatAMessageNamesExists) {
+struct Named {
+    std::string flag, where;
+};
+
+// What the program takes, and what its messages name.
+struct Program {
     std::set<std::string> known = {"--help", "--version"};
-    for (const OptionSpec& spec : serve_option_table()) {
-        known.insert(option_flag(spec));
-        known.insert("--no-" + option_flag(spec).substr(2));
-    }
-    struct Named {
-        std::string flag, where;
-    };
     std::vector<Named> named;
+};
+
+std::string read_file(const std::string& path) {
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
+void scan(const std::string& path, Program& into) {
+    for (const Literal& literal : literals_of(read_file(path))) {
+        const std::string before = trimmed(literal.before);
+        const bool declares = before.ends_with("add_option(") || before.ends_with("add_flag(");
+        for (const std::string& flag : flags_in(literal.text)) {
+            if (declares) into.known.insert(flag);
+            if (!is_argument(literal.text))
+                into.named.push_back({flag, path + ":" + std::to_string(literal.line)});
+        }
+    }
+}
+
+Program scan_program() {
+    Program program;
+    for (const OptionSpec& spec : serve_option_table()) {
+        program.known.insert(option_flag(spec));
+        program.known.insert("--no-" + option_flag(spec).substr(2));
+    }
     for (const char* folder : {"src", "apps", "bench"}) {
         for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
             const std::string path = entry.path().string();
             if (!path.ends_with(".cc") && !path.ends_with(".h")) continue;
             if (path.ends_with("_test.cc") || path.ends_with("_fuzz.cc")) continue;
-            std::stringstream code;
-            code << std::ifstream(path).rdbuf();
-            for (const Literal& literal : literals_of(code.str())) {
-                const std::string before = trimmed(literal.before);
-                const bool declares =
-                    before.ends_with("add_option(") || before.ends_with("add_flag(");
-                for (const std::string& flag : flags_in(literal.text)) {
-                    if (declares) known.insert(flag);
-                    if (!is_argument(literal.text))
-                        named.push_back({flag, path + ":" + std::to_string(literal.line)});
-                }
-            }
+            scan(path, program);
         }
     }
-    EXPECT_GT(named.size(), 40u) << "the sources were not found";
-    for (const Named& name : named)
-        EXPECT_TRUE(known.contains(name.flag)) << name.where << " names " << name.flag;
+    return program;
+}
+
+TEST(Flags, EveryFlagThatAMessageNamesExists) {
+    const Program program = scan_program();
+    EXPECT_GT(program.named.size(), 40u) << "the sources were not found";
+    for (const Named& name : program.named)
+        EXPECT_TRUE(program.known.contains(name.flag)) << name.where << " names " << name.flag;
+}
+
+TEST(Flags, EveryFlagThatTheReadmeNamesExists) {
+    const Program program = scan_program();
+    const std::set<std::string> of_tools = {"--only", "--long"};
+    for (const std::string& flag : flags_in(read_file("README.md")))
+        EXPECT_TRUE(program.known.contains(flag) || of_tools.contains(flag))
+            << "README.md names " << flag;
 }
 
 }  // namespace
