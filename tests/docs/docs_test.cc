@@ -31,10 +31,10 @@ std::string configuration_page() {
     return "# Options of `quire serve`\n\n"
            "A flag beats an environment variable, which beats the file given by `--config`, which "
            "beats the\ndefault. An unknown name is an error that suggests the nearest one. Sizes "
-           "are "
-           "written `512MiB` or\n`64GiB`, times `30s` or `10m`. Generated from the option table; "
-           "do "
-           "not edit.\n\n" +
+           "are written `512MiB` or\n`64GiB`, times `30s` or `10m`; what is on or off is "
+           "`--cache`, "
+           "`--no-cache` or `--cache=off` as a\nflag, and `on` or `off` elsewhere. Generated from "
+           "the option table; do not edit.\n\n" +
            config_reference(serve_option_table());
 }
 

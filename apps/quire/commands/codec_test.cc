@@ -34,6 +34,16 @@ CodecRun run_with(std::vector<const char*> arguments) {
 
 const std::filesystem::path kGolden = "tests/golden/codec";  // tests run in the source folder
 
+TEST(CodecCommand, AFlagThatIsNotKnownGetsTheNearestOne) {
+    const CodecRun near = run_with({"list", "--head-dm=64"});
+    EXPECT_EQ(near.code, kExitError);
+    EXPECT_THAT(near.errors, HasSubstr("quire codec: there is no --head-dm=64; did you mean "
+                                       "--head-dim?"));
+    const CodecRun far = run_with({"list", "--nothing-like-it"});
+    EXPECT_EQ(far.code, kExitError);
+    EXPECT_THAT(far.errors, HasSubstr("there is no --nothing-like-it (--help"));
+}
+
 TEST(CodecCommand, ListsEveryCodecWithItsBits) {
     const CodecRun output = run_with({"list", "--head-dim", "64", "--json"});
     ASSERT_EQ(output.code, kExitOk) << output.errors;
