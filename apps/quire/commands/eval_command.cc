@@ -24,7 +24,8 @@ namespace {
 constexpr std::string_view kFooter = R"(
 The text goes through the model side by side, with an exact 16-bit cache and with each coded one;
 KL is the divergence of the next token's distribution, in nats. The first 16 tokens and the 64-token
-span at hand stay exact for every row. Means of keys and values are learned from other text.
+span at hand stay exact for every row: "with sinks, tail" counts their bits too. "First other token"
+is the first judged position whose most likely token differs. Means of keys and values are learned from other text.
 
 Caches: every codec of `quire codec list`, with the keys' mean before RoPE removed, or the one after
 RoPE (NAME:post), or no mean (NAME:plain); and peers:
@@ -79,7 +80,11 @@ Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(
             continue;
         }
         auto ours = bench::codec_candidate(name);
-        if (!ours.ok()) return ours.error();
+        if (!ours.ok()) {
+            std::string message = ours.error().message + "; peers:";
+            for (const std::string& peer : bench::peer_names()) message += " " + peer;
+            return make_error(ours.error().code, message);
+        }
         candidates.push_back(std::move(ours).value());
     }
     return candidates;
@@ -196,7 +201,8 @@ int run_eval(int argc, const char* const* argv) {
     app.add_option("--text", flags.text, "a file to judge on; none: Quire's own documents");
     app.add_option("--calibration", flags.calibration,
                    "a file to learn means from; not the judged one");
-    app.add_option("--tokens", flags.options.tokens, "of the text; the second half is judged")
+    app.add_option("--tokens", flags.options.tokens,
+                   "of the text; the second half is judged (2048)")
         ->check(CLI::Range(128, 1 << 20));
     app.add_option("--threads", flags.options.threads, "that compute; 0: every core")
         ->check(CLI::Range(0, 512));

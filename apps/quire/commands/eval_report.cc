@@ -78,7 +78,7 @@ std::string eval_text(const EvalReport& report) {
                      {"p99.9", Align::right},
                      {"max", Align::right},
                      {"top-1", Align::right},
-                     {"perplexity", Align::right},
+                     {"perplexity ratio", Align::right},
                      {"first other token", Align::right}});
     for (const EvalRow& row : by_bits(report.rows)) {
         const bench::Divergence& d = row.divergence;
