@@ -25,7 +25,8 @@ constexpr std::string_view kFooter = R"(
 The text goes through the model side by side, with an exact 16-bit cache and with each coded one;
 KL is the divergence of the next token's distribution, in nats. The first 16 tokens and the 64-token
 span at hand stay exact for every row: "with sinks, tail" counts their bits too. "First other token"
-is the first judged position whose most likely token differs. Means of keys and values are learned from other text.
+is the first judged position whose most likely token differs. Means of keys and values are learned
+from other text.
 
 Caches: every codec of `quire codec list`, with the keys' mean before RoPE removed, or the one after
 RoPE (NAME:post), or no mean (NAME:plain); and peers:
