@@ -28,6 +28,25 @@ inline constexpr int32_t kPartitionTokens = 512;
 
 using quire::Isa;
 
+// Compressed pages of a layer: the hot family of codecs (codec/hot/README.md).
+//
+// A query at position p reads exact, 16-bit pages for keys in [0, sink_tokens) and in p's own span,
+// [p / span_tokens * span_tokens, p]; keys between them it reads as codes. So what it sees depends
+// on its position alone. Exact pages hold K and V in the codec's space too, rotated and with the
+// mean removed: one rotated query serves both kinds. With a soft cap K must keep its mean, which
+// then does not cancel.
+struct AttnCodes {
+    int32_t k_bits = 0;  // 2 to 8; 0 (both): every page is exact, and nothing below matters
+    int32_t v_bits = 0;
+    int32_t sink_tokens = 0;   // a multiple of block_tokens
+    int32_t span_tokens = 64;  // a multiple of block_tokens and of kKeyTileTokens
+    int64_t layer_offset = 0;  // bytes from a coded slab's start to this layer's first page
+    int64_t page_bytes = 0;    // from one KV head's coded page to the next, a multiple of 32
+    const float* v_mean = nullptr;  // [n_kv_heads][head_dim], added to the output; null: zero
+
+    constexpr bool any() const { return k_bits > 0; }
+};
+
 // One layer's geometry; constant over a model's layers of one group but for layer_offset.
 struct AttnShape {
     int32_t n_heads = 0;  // query heads; a multiple of n_kv_heads
@@ -41,13 +60,18 @@ struct AttnShape {
     int64_t layer_offset = 0;  // bytes from a slab's start to this layer's first page
     int64_t page_bytes =
         0;  // one KV head: K [head_dim][block_tokens], then V [block_tokens][head_dim]
+    AttnCodes codes;
 };
 
 // Some consecutive query rows of one sequence. Row r stands at position first_pos + r and sees keys
 // at positions <= its own (its own K and V are already stored).
 struct AttnSequence {
-    const std::byte* const* slabs = nullptr;  // [ceil(end / block_tokens)]; entries wholly below
-                                              // every row's window may be null
+    // [ceil(end / block_tokens)]; entries wholly below every row's window may be null, and with
+    // codes those that no row reads exact.
+    const std::byte* const* slabs = nullptr;
+    // The same for codes; entries that no row reads as codes may be null, or the table if it has
+    // none others.
+    const std::byte* const* coded_slabs = nullptr;
     int32_t first_pos = 0;
     int32_t n_rows = 0;
     const float* q = nullptr;  // [n_rows][n_heads][head_dim], row stride q_row_stride floats

@@ -8,8 +8,11 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "kernels/attention.h"
 
@@ -120,6 +123,30 @@ inline void run_batch(const AttentionOps& ops, const AttnShape& shape,
         threads.emplace_back([&, t] { ops.run(batch, t, n_threads); });
     ops.run(batch, 0, n_threads);
     for (auto& t : threads) t.join();
+}
+
+// Every row by one prefill of the whole sequence.
+template <class Sequence>
+std::vector<float> all_rows(const AttentionOps& ops, const Sequence& w, int n_threads = 1) {
+    std::vector<float> out;
+    run_batch(ops, w.shape, {w.rows(0, w.n_tokens(), out)}, n_threads);
+    return out;
+}
+
+inline ::testing::AssertionResult same_bits(const std::vector<float>& a,
+                                            const std::vector<float>& b, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i)
+        if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0)
+            return ::testing::AssertionFailure()
+                   << "element " << i << ": " << a[i] << " and " << b[i] << " differ";
+    return ::testing::AssertionSuccess();
+}
+
+inline std::string describe(const Geometry& g) {
+    return "heads " + std::to_string(g.n_heads) + "/" + std::to_string(g.n_kv_heads) + " dim " +
+           std::to_string(g.head_dim) + " block " + std::to_string(g.block_tokens) +
+           (g.element == Element::f16 ? " f16" : " bf16") + " window " + std::to_string(g.window) +
+           " softcap " + std::to_string(g.softcap);
 }
 
 // Every kernel this machine can run.

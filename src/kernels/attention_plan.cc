@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codec/hot/layout.h"
 
 namespace quire::kernels {
 namespace {
@@ -66,7 +67,7 @@ Thin thin_of(const AttnShape& shape, const AttnSequence& s, const Plan& plan) {
 int64_t scratch_floats(const AttnShape& shape, int64_t rows) {
     const int64_t d = shape.head_dim;
     return round_up(3 * rows * d + kRowBlock * kKeyTileTokens + 2 * kKeyTileTokens * d +
-                        rows * kLaneSums + 3 * round_up(rows, 16),
+                        rows * kLaneSums + 4 * round_up(rows, 16),
                     16);
 }
 
@@ -129,6 +130,7 @@ AttnScratch make_scratch(const AttnShape& shape, const Plan& plan, float* at) {
     s.max = take(padded_rows);
     s.total_max = take(padded_rows);
     s.total_sum = take(padded_rows);
+    s.q_sum = take(padded_rows);
     return s;
 }
 
@@ -244,6 +246,34 @@ KeyRange visible_keys(const AttnShape& shape, int32_t pos_begin, int32_t n_posit
     return {begin, pos_begin + n_positions};
 }
 
+TileKinds tile_kinds(const AttnCodes& codes, int32_t tile) {
+    const int32_t sinks = std::clamp(codes.sink_tokens - tile, 0, kKeyTileTokens);
+    if (!codes.any() || sinks == kKeyTileTokens) return {INT32_MAX, kKeyTileTokens};
+    return {(tile / codes.span_tokens + 1) * codes.span_tokens, sinks};
+}
+
+namespace {
+
+const char* check_codes(const AttnShape& shape) {
+    const AttnCodes& c = shape.codes;
+    if (c.k_bits == 0 && c.v_bits == 0) return nullptr;
+    if (std::min(c.k_bits, c.v_bits) < codec::hot::kMinBits ||
+        std::max(c.k_bits, c.v_bits) > codec::hot::kMaxBits)
+        return "codes must have 2 to 8 bits";
+    if (c.sink_tokens < 0 || c.sink_tokens % shape.block_tokens != 0)
+        return "sink_tokens must be a multiple of block_tokens";
+    if (c.span_tokens < 1 || c.span_tokens % shape.block_tokens != 0 ||
+        c.span_tokens % kKeyTileTokens != 0)
+        return "span_tokens must be a multiple of block_tokens and of 64";
+    const codec::hot::Shape page = {c.k_bits, c.v_bits, static_cast<uint32_t>(shape.head_dim),
+                                    static_cast<uint32_t>(shape.block_tokens)};
+    if (c.page_bytes < static_cast<int64_t>(codec::hot::page_bytes(page)))
+        return "page_bytes of codes must hold a page of one block and one KV head";
+    return nullptr;
+}
+
+}  // namespace
+
 const char* check_shape(const AttnShape& shape) {
     if (shape.head_dim < 16 || shape.head_dim > 256 || shape.head_dim % 16 != 0)
         return "head_dim must be a multiple of 16 from 16 to 256";
@@ -257,7 +287,7 @@ const char* check_shape(const AttnShape& shape) {
         return "page_bytes must hold K and V of one block and one KV head";
     if (shape.window < 0 || !(shape.softcap >= 0.0f))
         return "window and softcap must not be negative";
-    return nullptr;
+    return check_codes(shape);
 }
 
 size_t plan_workspace_bytes(const AttnShape& shape, std::span<const AttnSequence> sequences,

@@ -34,6 +34,7 @@ struct AttnScratch {
     float* total_max = nullptr;  // [rows]          all partitions so far
     float* total_sum = nullptr;  // [rows]
     float* total_out = nullptr;  // [rows][head_dim]
+    float* q_sum = nullptr;      // [rows]          with codes: sums of the scaled queries
 };
 
 // A unit of work. Row i of an item is head i % group of position first_pos + row_begin + i / group.
@@ -63,6 +64,13 @@ struct KeyRange {
     int32_t end = 0;
 };
 KeyRange visible_keys(const AttnShape& shape, int32_t pos_begin, int32_t n_positions);
+
+// Where a tile of keys (64, aligned) changes from exact to codes.
+struct TileKinds {
+    int32_t exact_end = 0;     // rows at positions from here on read it as codes, ...
+    int32_t exact_tokens = 0;  // ... but for its first tokens, which are sinks
+};
+TileKinds tile_kinds(const AttnCodes& codes, int32_t tile);
 
 // What an ISA brings: three functions over plain data.
 struct ItemKernels {

@@ -10,10 +10,13 @@
 namespace quire::kernels {
 namespace {
 
+using testing::all_rows;
+using testing::describe;
 using testing::Geometry;
 using testing::make_shape;
 using testing::run_batch;
 using testing::runnable_ops;
+using testing::same_bits;
 using testing::World;
 
 constexpr uint64_t kSeed = 20260;
@@ -26,29 +29,6 @@ constexpr int kThreadStep = 3;
 constexpr int kLongTokens = 1300;
 constexpr int kThreadStep = 1;
 #endif
-
-std::string describe(const Geometry& g) {
-    return "heads " + std::to_string(g.n_heads) + "/" + std::to_string(g.n_kv_heads) + " dim " +
-           std::to_string(g.head_dim) + " block " + std::to_string(g.block_tokens) +
-           (g.element == Element::f16 ? " f16" : " bf16") + " window " + std::to_string(g.window) +
-           " softcap " + std::to_string(g.softcap);
-}
-
-// Every row by one prefill of the whole sequence.
-std::vector<float> all_rows(const AttentionOps& ops, const World& w, int n_threads = 1) {
-    std::vector<float> out;
-    run_batch(ops, w.shape, {w.rows(0, w.n_tokens(), out)}, n_threads);
-    return out;
-}
-
-::testing::AssertionResult same_bits(const std::vector<float>& a, const std::vector<float>& b,
-                                     size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i)
-        if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0)
-            return ::testing::AssertionFailure()
-                   << "element " << i << ": " << a[i] << " and " << b[i] << " differ";
-    return ::testing::AssertionSuccess();
-}
 
 // Plain softmax attention in double precision over the numbers that were stored.
 double naive(const World& w, int position, int head, int d) {

@@ -8,6 +8,7 @@
 
 #include "kernels/attention_math.h"
 #include "kernels/attention_plan.h"
+#include "kernels/ref/codes.h"
 #include "kernels/ref/half.h"
 
 namespace quire::kernels::ref {
@@ -16,36 +17,57 @@ namespace {
 constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 constexpr int kMaxHeadDim = 256;
 
-// The page of one (block, KV head), as 16-bit numbers.
-struct Page {
-    const uint16_t* data;
-    const AttnShape& shape;
-
-    float k(int token, int d) const {
-        return to_f32(shape.element, data[d * shape.block_tokens + token]);
-    }
-    float v(int token, int d) const {
-        return to_f32(shape.element, data[(shape.block_tokens + token) * shape.head_dim + d]);
-    }
-};
-
 // One output row: one query head at one position.
 struct Row {
     const AttnShape& shape;
     const AttnSequence& sequence;
     int kv_head;
     int position;
-    const float* q;
+    std::array<float, kMaxHeadDim> q;  // scaled; with codes also rotated
+    float q_sum;                       // over d ascending, from +0
 
     int first_key() const { return visible_keys(shape, position, 1).begin; }
     bool sees(int key) const { return key >= first_key() && key <= position; }
-    Page page(int key) const {
-        const std::byte* slab = sequence.slabs[key / shape.block_tokens];
-        return {reinterpret_cast<const uint16_t*>(slab + shape.layer_offset +
-                                                  kv_head * shape.page_bytes),
-                shape};
+    bool is_coded(int key) const {
+        const AttnCodes& c = shape.codes;
+        return c.any() && key >= c.sink_tokens && key < position / c.span_tokens * c.span_tokens;
+    }
+    CodedNumber k(int key, int d) const {
+        const int token = key % shape.block_tokens;
+        if (is_coded(key)) return coded_k(shape, coded_page(key), token, d);
+        return {to_f32(shape.element, page(key)[d * shape.block_tokens + token])};
+    }
+    CodedNumber v(int key, int d) const {
+        const int token = key % shape.block_tokens;
+        if (is_coded(key)) return coded_v(shape, coded_page(key), token, d);
+        return {to_f32(shape.element,
+                       page(key)[(shape.block_tokens + token) * shape.head_dim + d])};
+    }
+
+ private:
+    // The pages of a key's block and this KV head.
+    const uint16_t* page(int key) const {
+        return reinterpret_cast<const uint16_t*>(sequence.slabs[key / shape.block_tokens] +
+                                                 shape.layer_offset + kv_head * shape.page_bytes);
+    }
+    const std::byte* coded_page(int key) const {
+        return sequence.coded_slabs[key / shape.block_tokens] + shape.codes.layer_offset +
+               kv_head * shape.codes.page_bytes;
     }
 };
+
+Row make_row(const AttnShape& shape, const AttnSequence& s, int kv_head, int position,
+             const float* q) {
+    Row row{shape, s, kv_head, position, {}, 0.0f};
+    const float scale = shape.softcap > 0.0f ? shape.scale / shape.softcap : shape.scale * kLog2e;
+    std::copy_n(q, shape.head_dim, row.q.begin());
+    if (shape.codes.any()) rotate(row.q.data(), shape.head_dim);
+    for (int d = 0; d < shape.head_dim; ++d) {
+        row.q[d] *= scale;
+        row.q_sum += row.q[d];
+    }
+    return row;
+}
 
 // A softmax-weighted sum of V rows: sum of exp2(score - max) * v, and of exp2(score - max).
 struct Weighted {
@@ -59,14 +81,16 @@ float finite_max(float max) {
     return max == kMinusInf ? 0.0f : max;
 }
 
-// Base-2 score of one visible key: a chain of fused multiply-adds over d ascending.
+// Base-2 score of one visible key: a chain of fused multiply-adds over d ascending. A coded key's
+// offset and scale come after it.
 float score(const Row& row, int key) {
     const AttnShape& shape = row.shape;
-    const float scale = shape.softcap > 0.0f ? shape.scale / shape.softcap : shape.scale * kLog2e;
-    const Page page = row.page(key);
     float s = 0.0f;
-    for (int d = 0; d < shape.head_dim; ++d)
-        s = std::fma(row.q[d] * scale, page.k(key % shape.block_tokens, d), s);
+    for (int d = 0; d < shape.head_dim; ++d) s = std::fma(row.q[d], row.k(key, d).stored, s);
+    if (row.is_coded(key)) {
+        const CodedNumber k = row.k(key, 0);
+        s = std::fma(-k.offset, row.q_sum, s) * k.scale;
+    }
     return shape.softcap > 0.0f ? tanh_via_exp2(s) * (shape.softcap * kLog2e) : s;
 }
 
@@ -75,6 +99,33 @@ float sum_lanes(std::array<float, kLaneSums> lanes) {
     for (int half = kLaneSums / 2; half > 0; half /= 2)
         for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
     return lanes[0];
+}
+
+// ((p[i] + p[i + 16]) + p[i + 32]) + p[i + 48].
+float sum_fours(const std::array<float, kKeyTileTokens>& p, int i) {
+    return ((p[i] + p[i + 16]) + p[i + 32]) + p[i + 48];
+}
+
+// out[d] += sum over visible keys of a tile of p * V, after `out` has shrunk by `correction`.
+void weigh(const Row& row, int tile, std::array<float, kKeyTileTokens> p, float correction,
+           std::array<float, kMaxHeadDim>& out) {
+    // Scales go into the probabilities; what integers were stored too much is taken off at the end.
+    std::array<float, kKeyTileTokens> excess{};
+    for (int j = 0; j < kKeyTileTokens; ++j) {
+        if (!row.sees(tile + j)) continue;
+        const CodedNumber v = row.v(tile + j, 0);
+        p[j] *= v.scale;
+        excess[j] = p[j] * v.offset;
+    }
+    std::array<float, kLaneSums> lanes;
+    for (int i = 0; i < kLaneSums; ++i) lanes[i] = sum_fours(excess, i);
+    const float too_much = sum_lanes(lanes);
+    for (int d = 0; d < row.shape.head_dim; ++d) {
+        float sum = out[d] * correction;
+        for (int j = 0; j < kKeyTileTokens; ++j)
+            if (row.sees(tile + j)) sum = std::fma(p[j], row.v(tile + j, d).stored, sum);
+        out[d] = sum - too_much;
+    }
 }
 
 // One partition, reduced from nothing, tile by tile.
@@ -94,15 +145,8 @@ Weighted reduce_partition(const Row& row, int partition) {
         const float correction = exp2_nonpositive(w.max - finite_max(max));
         for (float& x : p) x = exp2_nonpositive(x - finite_max(max));
         for (int i = 0; i < kLaneSums; ++i)
-            sums[i] = std::fma(sums[i], correction, ((p[i] + p[i + 16]) + p[i + 32]) + p[i + 48]);
-        for (int d = 0; d < row.shape.head_dim; ++d) {
-            float out = w.out[d] * correction;
-            for (int j = 0; j < kKeyTileTokens; ++j)
-                if (row.sees(tile + j))
-                    out = std::fma(
-                        p[j], row.page(tile + j).v((tile + j) % row.shape.block_tokens, d), out);
-            w.out[d] = out;
-        }
+            sums[i] = std::fma(sums[i], correction, sum_fours(p, i));
+        weigh(row, tile, p, correction, w.out);
         w.max = max;
     }
     w.sum = sum_lanes(sums);
@@ -127,6 +171,11 @@ void attend_row(const Row& row, float* out) {
     // Adding +0 turns -0 into +0: the sign of a zero is the one thing that hidden keys could
     // change.
     for (int d = 0; d < row.shape.head_dim; ++d) out[d] = std::fma(total.out[d], inverse, 0.0f);
+    const AttnCodes& codes = row.shape.codes;
+    if (!codes.any()) return;
+    rotate(out, row.shape.head_dim);
+    for (int d = 0; codes.v_mean != nullptr && d < row.shape.head_dim; ++d)
+        out[d] += codes.v_mean[row.kv_head * row.shape.head_dim + d];
 }
 
 void run(const AttnBatch& batch, int, int) {
@@ -140,8 +189,8 @@ void run(const AttnBatch& batch, int, int) {
             const int r = ticket - first;
             for (int h = 0; h < shape.n_heads; ++h) {
                 const int64_t column = int64_t{h} * shape.head_dim;
-                const Row row{shape, s, h / group, s.first_pos + r,
-                              s.q + r * s.q_row_stride + column};
+                const Row row = make_row(shape, s, h / group, s.first_pos + r,
+                                         s.q + r * s.q_row_stride + column);
                 attend_row(row, s.out + r * s.out_row_stride + column);
             }
         }

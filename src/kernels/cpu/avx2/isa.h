@@ -5,10 +5,14 @@
 
 #include <immintrin.h>
 
+#include "codec/isa/avx2.h"
+
 namespace quire::kernels {
 
 struct Avx2 {
+    using Codec = codec::Avx2;  // the vocabulary of the codecs' functions
     using f32 = __m256;
+    using i32 = __m256i;
     static constexpr int kLanes = 8;
     // Most accumulators a micro-kernel of `rows` rows may hold per row, in groups of 16 keys or
     // dims: sixteen registers allow 3 rows x 4 vectors or 6 rows x 2.
@@ -89,6 +93,41 @@ struct Avx2 {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                          _mm_packus_epi32(_mm256_castsi256_si128(rounded),
                                           _mm256_extracti128_si256(rounded, 1)));
+    }
+    static i32 load_u8(const uint8_t* p) {
+        return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    }
+    static f32 to_float(i32 x) { return _mm256_cvtepi32_ps(x); }
+    // Up to 32 numbers in registers; the index is the low bits. Tables repeat themselves.
+    template <int kEntries>
+    struct Table {
+        static constexpr int kRegisters = kEntries > 16 ? 4 : kEntries > 8 ? 2 : 1;
+        explicit Table(const float* p) {
+            for (int i = 0; i < kRegisters; ++i) part[i] = _mm256_loadu_ps(p + 8 * i);
+        }
+        f32 look_up(i32 index) const {
+            const auto pair = [&](int i) {
+                const f32 low = _mm256_permutevar8x32_ps(part[i], index);
+                if constexpr (kRegisters == 1) return low;
+                return _mm256_blendv_ps(low, _mm256_permutevar8x32_ps(part[i + 1], index),
+                                        _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+            };
+            if constexpr (kRegisters < 4)
+                return pair(0);
+            else
+                return _mm256_blendv_ps(pair(0), pair(2),
+                                        _mm256_castsi256_ps(_mm256_slli_epi32(index, 27)));
+        }
+        f32 part[kRegisters];
+    };
+    // 0 for u = 0, else mantissa * 2^(u / 16 - octaves), all normal numbers.
+    static f32 sixteenths(i32 u, f32 mantissa, int octaves) {
+        const __m256i octave =
+            _mm256_sub_epi32(_mm256_srli_epi32(u, 4), _mm256_set1_epi32(octaves));
+        const __m256i bits =
+            _mm256_add_epi32(_mm256_castps_si256(mantissa), _mm256_slli_epi32(octave, 23));
+        return _mm256_castsi256_ps(
+            _mm256_andnot_si256(_mm256_cmpeq_epi32(u, _mm256_setzero_si256()), bits));
     }
     static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
     static void prefetch_l2(const void* p) {

@@ -1,6 +1,6 @@
 #include "kernels/cpu/avx512/attention.h"
 
-#include "kernels/cpu/avx512/isa.h"
+#include "kernels/cpu/avx512/planes.h"
 #include "kernels/cpu/generic/kernels.h"
 
 namespace quire::kernels::avx512 {

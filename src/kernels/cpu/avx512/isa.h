@@ -5,10 +5,14 @@
 
 #include <immintrin.h>
 
+#include "codec/isa/avx512.h"
+
 namespace quire::kernels {
 
 struct Avx512 {
+    using Codec = codec::Avx512;  // the vocabulary of the codecs' functions
     using f32 = __m512;
+    using i32 = __m512i;
     static constexpr int kLanes = 16;
     // Most accumulators a micro-kernel of `rows` rows may hold per row, in groups of 16 keys or
     // dims.
@@ -79,6 +83,29 @@ struct Avx512 {
         const __m512i rounded = _mm512_mask_blend_epi32(nan, even, quiet);
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                             _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+    }
+    static i32 load_u8(const uint8_t* p) {
+        return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    }
+    static f32 to_float(i32 x) { return _mm512_cvtepi32_ps(x); }
+    // Up to 32 numbers in registers; the index is the low bits.
+    template <int kEntries>
+    struct Table {
+        explicit Table(const float* p)
+            : low(_mm512_loadu_ps(p)), high(kEntries > 16 ? _mm512_loadu_ps(p + 16) : low) {}
+        f32 look_up(i32 index) const {
+            if constexpr (kEntries > 16) return _mm512_permutex2var_ps(low, index, high);
+            return _mm512_permutexvar_ps(index, low);
+        }
+        f32 low, high;
+    };
+    // 0 for u = 0, else mantissa * 2^(u / 16 - octaves), all normal numbers.
+    static f32 sixteenths(i32 u, f32 mantissa, int octaves) {
+        const __m512i octave =
+            _mm512_sub_epi32(_mm512_srli_epi32(u, 4), _mm512_set1_epi32(octaves));
+        const __m512i bits =
+            _mm512_add_epi32(_mm512_castps_si512(mantissa), _mm512_slli_epi32(octave, 23));
+        return _mm512_castsi512_ps(_mm512_maskz_mov_epi32(_mm512_test_epi32_mask(u, u), bits));
     }
     static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
     static void prefetch_l2(const void* p) {

@@ -4,8 +4,8 @@
 // one position read the pages directly; more rows share one float32 copy of the tile in scratch.
 #pragma once
 
-#include "kernels/cpu/generic/micro.h"
-#include "kernels/cpu/generic/softmax.h"
+#include "kernels/cpu/generic/scales.h"
+#include "kernels/cpu/generic/tiles.h"
 
 namespace quire::kernels::generic {
 
@@ -46,16 +46,11 @@ class ItemRunner {
     }
 
     void merge() {
-        clear_total();
-        for (int p = item_.partition_begin; p < item_.partition_end; ++p) {
-            const Partial part = partial(p);
-            merge_rows<V>(part.max, part.sum, part.out, scratch_.total_max, scratch_.total_sum,
-                          scratch_.total_out, rows_, shape_.head_dim);
-        }
+        merge_partials();
         write_output();
     }
 
- private:
+ protected:
     struct Partial {
         float* out;
         float* max;
@@ -93,6 +88,15 @@ class ItemRunner {
         }
     }
 
+    void merge_partials() {
+        clear_total();
+        for (int p = item_.partition_begin; p < item_.partition_end; ++p) {
+            const Partial part = partial(p);
+            merge_rows<V>(part.max, part.sum, part.out, scratch_.total_max, scratch_.total_sum,
+                          scratch_.total_out, rows_, shape_.head_dim);
+        }
+    }
+
     void clear_total() {
         for (int r = 0; r < rows_; ++r) {
             scratch_.total_max[r] = kMinusInf;
@@ -112,11 +116,14 @@ class ItemRunner {
         const int end = begin + kPartitionTokens < keys_.end ? begin + kPartitionTokens : keys_.end;
         int tile = keys_.begin > begin ? keys_.begin / kKeyTileTokens * kKeyTileTokens : begin;
         for (; tile < end; tile += kKeyTileTokens) {
-            PageTile<V, Reader> pages = find_tile(tile);
-            if (direct_)
-                attend_tile(tile, pages, false, pages);
-            else
-                attend_converted(tile, pages);
+            const PageTile<V, Reader> pages = find_tile(tile);
+            if (direct_) {
+                attend_rows({tile, 0, rows_, false}, pages, [](int) {});
+                continue;
+            }
+            const bool poisoned = convert(tile, pages, keys_);
+            attend_rows({tile, 0, rows_, poisoned}, converted(),
+                        [&](int first) { fetch_next_tile(pages, first); });
         }
     }
 
@@ -181,11 +188,11 @@ class ItemRunner {
         return {shape_.window > 0 ? position - shape_.window + 1 - tile : 0, position + 1 - tile};
     }
 
-    // Copies what the item sees of a tile. A V that is not finite must meet only rows that see its
-    // key: then rows are taken one at a time, each over its own keys.
-    void attend_converted(int tile, const PageTile<V, Reader>& pages) {
-        const int begin = keys_.begin > tile ? keys_.begin - tile : 0;
-        const int end = keys_.end - tile < kKeyTileTokens ? keys_.end - tile : kKeyTileTokens;
+    // Copies what the item sees of a tile, of `keys`. A V that is not finite must meet only rows
+    // that see its key: true, when rows must be taken one at a time, each over its own keys.
+    bool convert(int tile, const PageTile<V, Reader>& pages, KeyRange keys) const {
+        const int begin = keys.begin > tile ? keys.begin - tile : 0;
+        const int end = keys.end - tile < kKeyTileTokens ? keys.end - tile : kKeyTileTokens;
         for (int d = 0; d < shape_.head_dim; ++d)
             for (int i = 0; i < kKeyTileTokens; i += V::kLanes)
                 V::store(scratch_.k_tile + d * kKeyTileTokens + i,
@@ -203,24 +210,32 @@ class ItemRunner {
                 }
             }
         }
-        const FloatTile<V> copy{scratch_.k_tile, scratch_.v_tile, shape_.head_dim};
-        attend_tile(tile, copy, V::any_nan(poison), pages);
+        return V::any_nan(poison);
     }
+    FloatTile<V> converted() const { return {scratch_.k_tile, scratch_.v_tile, shape_.head_dim}; }
 
-    template <class Tile>
-    void attend_tile(int tile, const Tile& source, bool one_by_one,
-                     const PageTile<V, Reader>& pages) {
-        for (int first = 0; first < rows_; first += kRowBlock) {
-            if (!direct_) fetch_next_tile(pages, first);
-            const BlockOfRows b{tile, first, one_by_one};
+    // Rows [row_begin, row_end) of the item against one tile.
+    struct TileRows {
+        int tile;
+        int row_begin;
+        int row_end;
+        bool one_by_one;
+    };
+
+    // Calls fetch(first row) before each block of rows.
+    template <class Tile, class Fetch>
+    void attend_rows(const TileRows& rows, const Tile& source, Fetch fetch) const {
+        for (int first = rows.row_begin / kRowBlock * kRowBlock; first < rows.row_end;
+             first += kRowBlock) {
+            fetch(first);
             // clang-format off
             switch (block_rows(first)) {
-                case 1: attend_block<1>(b, source); break;
-                case 2: attend_block<2>(b, source); break;
-                case 3: attend_block<3>(b, source); break;
-                case 4: attend_block<4>(b, source); break;
-                case 5: attend_block<5>(b, source); break;
-                default: attend_block<6>(b, source); break;
+                case 1: attend_block<1>(rows, first, source); break;
+                case 2: attend_block<2>(rows, first, source); break;
+                case 3: attend_block<3>(rows, first, source); break;
+                case 4: attend_block<4>(rows, first, source); break;
+                case 5: attend_block<5>(rows, first, source); break;
+                default: attend_block<6>(rows, first, source); break;
             }
             // clang-format on
         }
@@ -251,41 +266,46 @@ class ItemRunner {
         }
     }
 
-    struct BlockOfRows {
-        int tile;
-        int first;  // row
-        bool one_by_one;
-    };
-
+    // Rows of the block that are not in `rows` see nothing, which changes no bit of theirs.
     template <int R, class Tile>
-    void attend_block(const BlockOfRows& b, const Tile& source) {
+    void attend_block(const TileRows& rows, int first, const Tile& source) const {
         TileRange ranges[R];
-        int p = position(b.first), head = b.first % group_;
+        int p = position(first), head = first % group_;
         for (int r = 0; r < R; ++r) {
-            ranges[r] = range_of(p, b.tile);
+            const bool member = first + r >= rows.row_begin && first + r < rows.row_end;
+            ranges[r] = member ? range_of(p, rows.tile) : TileRange{0, 0};
             if (++head == group_) head = 0, ++p;
         }
-        if (ranges[R - 1].end <= 0 || ranges[0].begin >= kKeyTileTokens) return;
+        const int lowest = rows.row_begin > first ? rows.row_begin - first : 0;
+        const int highest = rows.row_end - first < R ? rows.row_end - first - 1 : R - 1;
+        if (ranges[highest].end <= 0 || ranges[lowest].begin >= kKeyTileTokens) return;
         const int64_t d = shape_.head_dim;
-        fetch_next_block(b.first + R);
-        score_rows<V, R>(scratch_.q + b.first * d, source, shape_.head_dim, scratch_.p);
+        fetch_next_block(first + R);
+        source.template score<R>(scratch_.q + first * d, shape_.head_dim, scratch_.p);
+        if constexpr (Tile::kScaled)
+            scale_scores<V, R>(source.scales, scratch_.q_sum + first, scratch_.p);
         f32 correction[R];
-        for (int r = 0; r < R; ++r)
-            correction[r] = softmax_row<V>(scratch_.p + r * kKeyTileTokens, ranges[r], cap_,
-                                           scratch_.max + b.first + r,
-                                           scratch_.sum + (b.first + r) * kLaneSums);
-        float* out = scratch_.out + b.first * d;
-        if (b.one_by_one) {
+        float excess[R];
+        for (int r = 0; r < R; ++r) {
+            float* s = scratch_.p + r * kKeyTileTokens;
+            correction[r] = softmax_row<V>(s, ranges[r], cap_, scratch_.max + first + r,
+                                           scratch_.sum + (first + r) * kLaneSums);
+            if constexpr (Tile::kScaled) excess[r] = scale_probabilities<V>(source.scales, s);
+        }
+        float* out = scratch_.out + first * d;
+        if (rows.one_by_one) {
             for (int r = 0; r < R; ++r) {
                 const TileRange keys = clamp(ranges[r]);
-                weigh_rows<V, 1>(scratch_.p + r * kKeyTileTokens, source, keys.begin, keys.end,
-                                 correction + r, out + r * d, shape_.head_dim);
+                source.template weigh<1>(scratch_.p + r * kKeyTileTokens, keys.begin, keys.end,
+                                         correction + r, out + r * d, shape_.head_dim);
             }
-            return;
+        } else {
+            const TileRange keys = clamp({ranges[lowest].begin, ranges[highest].end});
+            source.template weigh<R>(scratch_.p, keys.begin, keys.end, correction, out,
+                                     shape_.head_dim);
         }
-        const TileRange keys = clamp({ranges[0].begin, ranges[R - 1].end});
-        weigh_rows<V, R>(scratch_.p, source, keys.begin, keys.end, correction, out,
-                         shape_.head_dim);
+        if constexpr (Tile::kScaled)
+            if (source.scales.has_excess) take_off<V, R>(excess, out, shape_.head_dim);
     }
 
     void add_partition_to_total() {

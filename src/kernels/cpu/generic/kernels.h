@@ -6,20 +6,32 @@
 #pragma once
 
 #include "kernels/cpu/generic/attend.h"
+#include "kernels/cpu/generic/attend_codes.h"
 
 namespace quire::kernels::generic {
+
+template <class V, Element E>
+void attend_item_of(const AttnItem& item) {
+    if (item.shape->codes.any())
+        CodesRunner<V, Raw16Reader<V, E>>(item).attend();
+    else
+        ItemRunner<V, Raw16Reader<V, E>>(item).attend();
+}
 
 template <class V>
 void attend_item(const AttnItem& item) {
     if (item.shape->element == Element::f16)
-        ItemRunner<V, Raw16Reader<V, Element::f16>>(item).attend();
+        attend_item_of<V, Element::f16>(item);
     else
-        ItemRunner<V, Raw16Reader<V, Element::bf16>>(item).attend();
+        attend_item_of<V, Element::bf16>(item);
 }
 
 template <class V>
 void merge_item(const AttnItem& item) {
-    ItemRunner<V, Raw16Reader<V, Element::f16>>(item).merge();
+    if (item.shape->codes.any())
+        CodesRunner<V, Raw16Reader<V, Element::f16>>(item).merge();
+    else
+        ItemRunner<V, Raw16Reader<V, Element::f16>>(item).merge();
 }
 
 template <class V>

@@ -5,9 +5,12 @@
 // ascending order.
 #pragma once
 
-#include "kernels/cpu/generic/tiles.h"
+#include "kernels/attention_plan.h"
 
 namespace quire::kernels::generic {
+
+inline constexpr int kGroupKeys = 16;
+inline constexpr int kTileGroups = kKeyTileTokens / kGroupKeys;
 
 // s[R][64] = q . K; q is [head_dim][R].
 template <class V, int R, class Tile>

@@ -3,15 +3,12 @@
 // PageTile reads pages in place and converts on the way (a decode: each number is used by few
 // rows). FloatTile reads a float32 copy in the thread's scratch (a prefill: each number is used by
 // many rows). A *group* is 16 consecutive keys; a group never crosses a block, so a tile is four
-// groups.
+// groups. code_tiles.h has the tiles of compressed pages.
 #pragma once
 
-#include "kernels/attention_plan.h"
+#include "kernels/cpu/generic/micro.h"
 
 namespace quire::kernels::generic {
-
-inline constexpr int kGroupKeys = 16;
-inline constexpr int kTileGroups = kKeyTileTokens / kGroupKeys;
 
 // Reads pages of 16-bit numbers. A codec brings its own reader with the same functions.
 template <class V, Element E>
@@ -56,11 +53,22 @@ template <class V, class Reader>
 struct PageTile {
     using f32 = typename V::f32;
     using Group = typename Reader::Group;
+    static constexpr bool kScaled = false;
 
     const Reader& reader;
     Group groups[kTileGroups];
     Group next[kTileGroups];  // of the tile after this one, to be prefetched; may equal groups
     bool next_fits_l1;        // beside what is in use
+
+    template <int R>
+    void score(const float* q, int head_dim, float* s) const {
+        score_rows<V, R>(q, *this, head_dim, s);
+    }
+    template <int R>
+    void weigh(const float* p, int key_begin, int key_end, const f32* correction, float* out,
+               int head_dim) const {
+        weigh_rows<V, R>(p, *this, key_begin, key_end, correction, out, head_dim);
+    }
 
     f32 k(int group, int d, int first_key) const { return reader.k(groups[group], d, first_key); }
     f32 v(int group, int key, int d) const { return reader.v(groups[group], key, d); }
@@ -88,10 +96,21 @@ struct PageTile {
 template <class V>
 struct FloatTile {
     using f32 = typename V::f32;
+    static constexpr bool kScaled = false;
 
     const float* k_data;  // [head_dim][64]
     const float* v_data;  // [64][head_dim]
     int64_t head_dim;
+
+    template <int R>
+    void score(const float* q, int dims, float* s) const {
+        score_rows<V, R>(q, *this, dims, s);
+    }
+    template <int R>
+    void weigh(const float* p, int key_begin, int key_end, const f32* correction, float* out,
+               int dims) const {
+        weigh_rows<V, R>(p, *this, key_begin, key_end, correction, out, dims);
+    }
 
     f32 k(int group, int d, int first_key) const {
         return V::load(k_data + d * kKeyTileTokens + group * kGroupKeys + first_key);
