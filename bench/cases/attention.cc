@@ -1,5 +1,8 @@
-// Decode attention alone: over the larger of a plain read of the same pages and the same arithmetic
-// on pages that sit in L2.
+// Attention alone. Decode: over the larger of a plain read of the same pages and the same
+// arithmetic on pages that sit in L2. Over compressed pages, one core: over the same over 16-bit
+// pages.
+#include <span>
+
 #include <fmt/format.h>
 
 #include "bench/cases/cases.h"
@@ -10,6 +13,33 @@ namespace {
 
 constexpr double kAttentionBar = 1.35;
 constexpr int kRepeatsMin = 9;
+
+struct CodesBar {
+    kernels::bench::Widths widths;
+    double bar;
+};
+constexpr CodesBar kDecodeBars[] = {{{8, 8}, 0.75}, {{6, 4}, 0.65}, {{4, 3}, 0.6}, {{3, 2}, 0.6}};
+constexpr CodesBar kPrefillBars[] = {{{8, 8}, 1.15}, {{6, 4}, 1.15}};
+constexpr int32_t kCodesKeys = 8192;
+constexpr int32_t kCodesPrefillRows = 256;
+
+Status add_codes_rows(const BenchOptions& options, std::span<const CodesBar> bars, int32_t n_rows,
+                      int repeats, std::vector<BarRow>& rows) {
+    kernels::bench::AttentionCase c = kernels::bench::kSmolLm2;
+    c.n_keys = kCodesKeys;
+    if (n_rows > 1) c.layers = 1;
+    std::vector<kernels::bench::Widths> widths;
+    for (const CodesBar& b : bars) widths.push_back(b.widths);
+    auto result = kernels::bench::measure_codes(*options.attention, c, n_rows, widths, 1, repeats);
+    if (!result.ok()) return result.error();
+    for (size_t i = 0; i < bars.size(); ++i)
+        rows.push_back(
+            ratio_row(fmt::format("{} attention, {} keys as k{}v{} over 16 bit ({})",
+                                  n_rows > 1 ? "prefill" : "decode", c.n_keys, widths[i].k_bits,
+                                  widths[i].v_bits, options.attention->name),
+                      "s", result->codes_s[i], result->exact_s, Comparison::at_most, bars[i].bar));
+    return {};
+}
 
 }  // namespace
 
@@ -38,6 +68,11 @@ Result<std::vector<BarRow>> run_attention(const BenchOptions& options) {
                                                             ? "a plain read of the pages"
                                                             : "the same arithmetic in L2");
     }
+    options.progress("attention over compressed pages");
+    if (Status s = add_codes_rows(options, kDecodeBars, 1, repeats, rows); !s.ok())
+        return s.error();
+    if (Status s = add_codes_rows(options, kPrefillBars, kCodesPrefillRows, repeats, rows); !s.ok())
+        return s.error();
     return rows;
 }
 

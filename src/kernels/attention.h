@@ -38,10 +38,10 @@ using quire::Isa;
 struct AttnCodes {
     int32_t k_bits = 0;  // 2 to 8; 0 (both): every page is exact, and nothing below matters
     int32_t v_bits = 0;
-    int32_t sink_tokens = 0;   // a multiple of block_tokens
-    int32_t span_tokens = 64;  // a multiple of block_tokens and of kKeyTileTokens
-    int64_t layer_offset = 0;  // bytes from a coded slab's start to this layer's first page
-    int64_t page_bytes = 0;    // from one KV head's coded page to the next, a multiple of 32
+    int32_t sink_tokens = 0;        // a multiple of block_tokens
+    int32_t span_tokens = 64;       // a multiple of block_tokens and of kKeyTileTokens
+    int64_t layer_offset = 0;       // bytes from a coded slab's start to this layer's first page
+    int64_t page_bytes = 0;         // from one KV head's coded page to the next, a multiple of 32
     const float* v_mean = nullptr;  // [n_kv_heads][head_dim], added to the output; null: zero
 
     constexpr bool any() const { return k_bits > 0; }

@@ -32,14 +32,14 @@ class CodedWorld : public World {
             k[i] += k_mean[i % k_mean.size()];
             v[i] += v_mean[i % v_mean.size()];
         }
-        shape.codes = {.k_bits = c.k_bits,
-                       .v_bits = c.v_bits,
-                       .sink_tokens = c.sink_tokens,
-                       .span_tokens = c.span_tokens,
-                       .layer_offset = 192,
-                       .page_bytes = static_cast<int64_t>(
-                           codec::page_bytes(spec_, codec_geometry_) + 64),
-                       .v_mean = v_mean.data()};
+        shape.codes = {
+            .k_bits = c.k_bits,
+            .v_bits = c.v_bits,
+            .sink_tokens = c.sink_tokens,
+            .span_tokens = c.span_tokens,
+            .layer_offset = 192,
+            .page_bytes = static_cast<int64_t>(codec::page_bytes(spec_, codec_geometry_) + 64),
+            .v_mean = v_mean.data()};
         encode_blocks();
         store_exact();
     }
@@ -60,8 +60,8 @@ class CodedWorld : public World {
             token >= c.sink_tokens && token < position / c.span_tokens * c.span_tokens;
         std::vector<float> row(d);
         if (coded) {
-            const std::byte* page = coded_slabs[token / shape.block_tokens] + c.layer_offset +
-                                    kv_head * c.page_bytes;
+            const std::byte* page =
+                coded_slabs[token / shape.block_tokens] + c.layer_offset + kv_head * c.page_bytes;
             const auto in_block = static_cast<uint32_t>(token % shape.block_tokens);
             codec::best_ops(codec::row_of(spec_))
                 .decode({.spec = spec_,

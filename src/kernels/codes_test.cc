@@ -1,10 +1,10 @@
 // Attention over compressed pages: against naive arithmetic over what the codec reconstructs,
 // against the oracle bit by bit, and against itself when rows come in other chunks and threads.
-#include "kernels/codes_fixture.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
+
+#include "kernels/codes_fixture.h"
 
 namespace quire::kernels {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "codec/hot/layout.h"
 #include "kernels/bench/probes.h"
 #include "kernels/bench/team.h"
 
@@ -34,6 +35,11 @@ AttnShape shape_of(const AttentionCase& c) {
     s.window = c.window;
     s.scale = 0.125f;
     s.page_bytes = int64_t{4} * c.head_dim * c.block_tokens;
+    if (c.k_bits == 0) return s;
+    s.codes = {.k_bits = c.k_bits, .v_bits = c.v_bits, .sink_tokens = c.block_tokens};
+    s.codes.page_bytes = static_cast<int64_t>(
+        codec::hot::page_bytes({c.k_bits, c.v_bits, static_cast<uint32_t>(c.head_dim),
+                                static_cast<uint32_t>(c.block_tokens)}));
     return s;
 }
 
@@ -51,12 +57,22 @@ class Stage {
     static Result<std::unique_ptr<Stage>> create(const AttentionOps& ops, const AttentionCase& c,
                                                  int32_t n_rows, int n_threads) {
         auto stage = std::unique_ptr<Stage>(new Stage(ops, c, n_rows, n_threads));
-        const size_t slab = stage->slab_bytes();
-        const size_t blocks = (c.n_keys + c.block_tokens - 1) / c.block_tokens;
-        auto arena = Arena::create({.bytes = blocks * slab, .prefault = true});
-        if (!arena.ok()) return arena.error();
-        stage->arena_ = std::move(arena).value();
-        stage->fill(blocks);
+        std::mt19937_64 rng(1);
+        const AttnShape& shape = stage->shape_;
+        if (Status s = make_slabs(stage->slab_bytes(shape.page_bytes), stage->exact_blocks(),
+                                  stage->arena_, stage->slabs_, rng);
+            !s.ok())
+            return s.error();
+        fill_with_numbers(stage->arena_, c.element, rng);
+        if (shape.codes.any()) {
+            const size_t slab = stage->slab_bytes(shape.codes.page_bytes);
+            if (Status s = make_slabs(slab, stage->coded_blocks(), stage->coded_arena_,
+                                      stage->coded_slabs_, rng);
+                !s.ok())
+                return s.error();
+            fill_with_codes(stage->coded_arena_, slab, shape, rng);
+        }
+        stage->make_queries(rng);
         stage->size_workspace();
         return stage;
     }
@@ -74,6 +90,7 @@ class Stage {
                     s.slabs = cached_slabs_.data();
                 else
                     batch.shape.layer_offset = layer * case_.n_kv_heads * shape_.page_bytes;
+                batch.shape.codes.layer_offset = layer * case_.n_kv_heads * shape_.codes.page_bytes;
                 ops_.run(batch, t, team_.size());
                 team_.meet();
             }
@@ -118,30 +135,74 @@ class Stage {
     static double seconds_since(int64_t begin_ns) {
         return static_cast<double>(system_clock().monotonic_ns() - begin_ns) * 1e-9;
     }
-    size_t slab_bytes() const {
-        const size_t bytes = case_.layers * case_.n_kv_heads * shape_.page_bytes;
+    size_t slab_bytes(int64_t page_bytes) const {
+        const size_t bytes = case_.layers * case_.n_kv_heads * page_bytes;
         return (bytes + kSlabAlign - 1) / kSlabAlign * kSlabAlign;
     }
 
-    void fill(size_t blocks) {
-        std::mt19937_64 rng(1);
-        std::vector<uint16_t> noise(size_t{1} << 16);  // of size 1/4 to 1/2, either sign
-        for (uint16_t& x : noise)
-            x = case_.element == Element::f16 ? 0x3400 | (rng() & 0x83ff)
-                                              : 0x3e80 | (rng() & 0x807f);
-        auto* words = reinterpret_cast<uint16_t*>(arena_.data());
-        for (size_t i = 0; i < arena_.size() / 2; ++i) words[i] = noise[i % (noise.size() - 1)];
-        std::vector<size_t> order(blocks);
+    // Which blocks some row reads exact, or as codes.
+    std::vector<bool> exact_blocks() const {
+        const int32_t blocks = (case_.n_keys + case_.block_tokens - 1) / case_.block_tokens;
+        std::vector<bool> needed(blocks, true);
+        const AttnCodes& codes = shape_.codes;
+        const int32_t span = (case_.n_keys - n_rows_) / codes.span_tokens * codes.span_tokens;
+        for (int32_t b = 0; codes.any() && b < span / case_.block_tokens; ++b)
+            needed[b] = b < codes.sink_tokens / case_.block_tokens;
+        return needed;
+    }
+    std::vector<bool> coded_blocks() const {
+        return std::vector<bool>((case_.n_keys + case_.block_tokens - 1) / case_.block_tokens,
+                                 true);
+    }
+
+    // A slab for every block that is needed, in random order.
+    static Status make_slabs(size_t slab, const std::vector<bool>& needed, Arena& arena,
+                             std::vector<std::byte*>& slabs, std::mt19937_64& rng) {
+        std::vector<size_t> order(std::count(needed.begin(), needed.end(), true));
+        auto memory = Arena::create({.bytes = order.size() * slab, .prefault = true});
+        if (!memory.ok()) return memory.error();
+        arena = std::move(memory).value();
         std::iota(order.begin(), order.end(), size_t{0});
         std::shuffle(order.begin(), order.end(), rng);
-        for (size_t i : order) slabs_.push_back(arena_.data() + i * slab_bytes());
-        for (size_t i = 0; i < blocks; ++i) cached_slabs_.push_back(slabs_[i % kCachedBlocks]);
+        for (const bool here : needed) {
+            slabs.push_back(here ? arena.data() + order.back() * slab : nullptr);
+            if (here) order.pop_back();
+        }
+        return {};
+    }
+
+    // Of size 1/4 to 1/2, either sign.
+    static void fill_with_numbers(Arena& arena, Element element, std::mt19937_64& rng) {
+        std::vector<uint16_t> noise(size_t{1} << 16);
+        for (uint16_t& x : noise)
+            x = element == Element::f16 ? 0x3400 | (rng() & 0x83ff) : 0x3e80 | (rng() & 0x807f);
+        auto* words = reinterpret_cast<uint16_t*>(arena.data());
+        for (size_t i = 0; i < arena.size() / 2; ++i) words[i] = noise[i % (noise.size() - 1)];
+    }
+
+    // Any codes, with scales that make rows about as large.
+    static void fill_with_codes(Arena& arena, size_t slab, const AttnShape& shape,
+                                std::mt19937_64& rng) {
+        std::vector<uint64_t> noise(size_t{1} << 13);
+        for (uint64_t& x : noise) x = rng();
+        auto* words = reinterpret_cast<uint64_t*>(arena.data());
+        for (size_t i = 0; i < arena.size() / 8; ++i) words[i] = noise[i % (noise.size() - 1)];
+        const size_t page = shape.codes.page_bytes, scales = 2 * shape.block_tokens;
+        for (size_t at = 0; at + slab <= arena.size(); at += slab)
+            for (size_t end = page; end <= slab; end += page)
+                std::fill_n(arena.data() + at + end - scales, scales, std::byte{120});
+    }
+
+    void make_queries(std::mt19937_64& rng) {
+        for (size_t i = 0; i < slabs_.size(); ++i)
+            cached_slabs_.push_back(slabs_[i % kCachedBlocks]);
         const int64_t width = int64_t{case_.n_heads} * case_.head_dim;
         std::normal_distribution<float> normal;
         q_.resize(n_rows_ * width);
         for (float& x : q_) x = normal(rng);
         out_.resize(q_.size());
         sequence_ = {.slabs = slabs_.data(),
+                     .coded_slabs = coded_slabs_.data(),
                      .first_pos = case_.n_keys - n_rows_,
                      .n_rows = n_rows_,
                      .q = q_.data(),
@@ -165,8 +226,8 @@ class Stage {
     const int32_t n_rows_;
     Team team_;
     std::vector<std::atomic<int32_t>> cursors_;
-    Arena arena_;
-    std::vector<std::byte*> slabs_, cached_slabs_;
+    Arena arena_, coded_arena_;
+    std::vector<std::byte*> slabs_, coded_slabs_, cached_slabs_;
     std::vector<float> q_, out_;
     AttnSequence sequence_;
     std::vector<std::byte> memory_;
@@ -242,6 +303,29 @@ Result<PrefillResult> measure_prefill(const AttentionOps& ops, const AttentionCa
     return PrefillResult{.kernel_s = median(kernel),
                          .flop = 4.0 * c.head_dim * visible_pairs(c, n_rows) * c.layers,
                          .peak_flop_s = peak_flop / median(peak)};
+}
+
+Result<CodesResult> measure_codes(const AttentionOps& ops, const AttentionCase& c, int32_t n_rows,
+                                  std::span<const Widths> widths, int n_threads, int repeats) {
+    std::vector<std::unique_ptr<Stage>> stages;  // the exact one first
+    for (size_t i = 0; i <= widths.size(); ++i) {
+        AttentionCase one = c;
+        one.k_bits = i == 0 ? 0 : widths[i - 1].k_bits;
+        one.v_bits = i == 0 ? 0 : widths[i - 1].v_bits;
+        if (Status s = check_case(ops, one); !s.ok()) return s.error();
+        auto stage = Stage::create(ops, one, n_rows, n_threads);
+        if (!stage.ok()) return stage.error();
+        stages.push_back(std::move(stage).value());
+    }
+    std::vector<std::vector<double>> times(stages.size());
+    for (int round = -1; round < repeats; ++round)
+        for (size_t i = 0; i < stages.size(); ++i) {
+            const double s = stages[i]->step_s(false);
+            if (round >= 0) times[i].push_back(s);
+        }
+    CodesResult result{.exact_s = median(times[0]), .codes_s = {}};
+    for (size_t i = 1; i < times.size(); ++i) result.codes_s.push_back(median(times[i]));
+    return result;
 }
 
 }  // namespace quire::kernels::bench

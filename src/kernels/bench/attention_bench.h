@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "kernels/attention.h"
@@ -20,6 +22,9 @@ struct AttentionCase {
     int32_t n_keys = 0;
     int32_t block_tokens = 16;
     Element element = Element::f16;
+    // Of compressed pages, with one block of sinks and spans of 64; 0: all pages are exact.
+    int32_t k_bits = 0;
+    int32_t v_bits = 0;
 };
 
 // SmolLM2-135M, and the windowed and the full layers of Gemma 3 270M, at 4,096 keys.
@@ -59,10 +64,22 @@ struct PrefillResult {
     double share_of_peak() const { return flop / kernel_s / peak_flop_s; }
 };
 
+struct CodesResult {
+    double exact_s = 0;           // the last n_rows positions through all layers, all pages exact
+    std::vector<double> codes_s;  // the same for each pair of widths
+};
+
+struct Widths {
+    int32_t k_bits = 0;
+    int32_t v_bits = 0;
+};
+
 // full when memory is short; unsupported when `ops` cannot run the case here.
 Result<DecodeResult> measure_decode(const AttentionOps& ops, const AttentionCase& c, int n_threads,
                                     int repeats);
 Result<PrefillResult> measure_prefill(const AttentionOps& ops, const AttentionCase& c,
                                       int32_t n_rows, int n_threads, int repeats);
+Result<CodesResult> measure_codes(const AttentionOps& ops, const AttentionCase& c, int32_t n_rows,
+                                  std::span<const Widths> widths, int n_threads, int repeats);
 
 }  // namespace quire::kernels::bench

@@ -34,6 +34,19 @@ TEST(AttentionBench, AWindowCountsOnlyWhatItSees) {
     EXPECT_EQ(decode.value().flop, 4.0 * 32 * 40 * 4 * 2);
 }
 
+TEST(AttentionBench, MeasuresEachPairOfWidths) {
+    const Widths widths[] = {{8, 8}, {3, 2}};
+    for (const int32_t rows : {1, 40}) {
+        const auto result = measure_codes(best_attention(), kSmall, rows, widths, 2, 3);
+        ASSERT_TRUE(result.ok()) << result.error().message;
+        EXPECT_GT(result->exact_s, 0);
+        ASSERT_EQ(result->codes_s.size(), 2u);
+        for (const double s : result->codes_s) EXPECT_GT(s, 0);
+    }
+    const Widths wide[] = {{9, 8}};
+    EXPECT_EQ(measure_codes(best_attention(), kSmall, 1, wide, 1, 1).code(), Code::unsupported);
+}
+
 TEST(AttentionBench, RefusesWhatTheKernelCannotRun) {
     AttentionCase c = kSmall;
     c.head_dim = 40;

@@ -2,6 +2,7 @@
 // machine's ceilings.
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 
 #include "kernels/bench/attention_bench.h"
@@ -32,6 +33,22 @@ void print_prefill(const AttentionOps& ops, const AttentionCase& c, int32_t rows
                 r.peak_flop_s * 1e-9, 100 * r.share_of_peak());
 }
 
+void print_codes(const AttentionOps& ops, const AttentionCase& c, int32_t rows, int threads,
+                 int repeats) {
+    static constexpr Widths kWidths[] = {{8, 8}, {6, 6}, {6, 4}, {5, 4}, {4, 4}, {4, 3}, {3, 2}};
+    const auto result = measure_codes(ops, c, rows, kWidths, threads, repeats);
+    if (!result.ok()) return;
+    // tidy: allow(printf): this program's output
+    std::printf("%-7s %d thr codes   %-20s %4d rows  raw16 %.3f ms; over it:", ops.name, threads,
+                c.name, rows, result.value().exact_s * 1e3);
+    for (size_t i = 0; i < std::size(kWidths); ++i)
+        // tidy: allow(printf): this program's output
+        std::printf(" k%dv%d %.2f", kWidths[i].k_bits, kWidths[i].v_bits,
+                    result.value().codes_s[i] / result.value().exact_s);
+    // tidy: allow(printf): this program's output
+    std::printf("\n");
+}
+
 }  // namespace
 }  // namespace quire::kernels::bench
 
@@ -48,6 +65,12 @@ int main(int argc, char** argv) {
         for (bench::AttentionCase c : {bench::kSmolLm2, bench::kGemma3Window, bench::kGemma3Full}) {
             c.layers = 1;
             bench::print_prefill(ops, c, 512, threads, repeats);
+        }
+        for (bench::AttentionCase c : {bench::kSmolLm2, bench::kGemma3Full}) {
+            c.n_keys = 8192;
+            bench::print_codes(ops, c, 1, threads, repeats);
+            c.layers = 1;
+            bench::print_codes(ops, c, 256, threads, repeats);
         }
     }
     return 0;

@@ -40,8 +40,8 @@ struct Row {
     CodedNumber v(int key, int d) const {
         const int token = key % shape.block_tokens;
         if (is_coded(key)) return coded_v(shape, coded_page(key), token, d);
-        return {to_f32(shape.element,
-                       page(key)[(shape.block_tokens + token) * shape.head_dim + d])};
+        return {
+            to_f32(shape.element, page(key)[(shape.block_tokens + token) * shape.head_dim + d])};
     }
 
  private:

@@ -1,12 +1,12 @@
-// Codes of 2, 3 and 4 bits from their planes straight into registers.
+// Codes of 2 and 4 bits from their plane straight into registers; others as bytes (unpack.h).
 //
 // Ports 0 and 5 are the limit, so operations are counted. A plane's 16 bytes are widened once for
 // the rows that share them; a look-up ignores all but four bits of an index, so bits that belong to
 // other rows stay where they are and the table repeats its entries over them. Operations a row of
-// 16 codes, beside its multiply-adds: 4 bits 2, 3 bits 3.25, 2 bits 1.5; a 16-bit float takes 2.
+// 16 codes, beside its multiply-adds: 4 bits 2, 2 bits 1.5; a 16-bit float takes 2.
 #pragma once
 
-#include "kernels/cpu/avx512/isa.h"
+#include "kernels/cpu/avx512/unpack.h"
 #include "kernels/cpu/generic/code_tiles.h"
 
 namespace quire::kernels::generic {
@@ -24,23 +24,39 @@ template <int kBits>
     return _mm512_load_ps(table);
 }
 
-// Rows come in runs of 8: load<J>(from, row) at row = 8 i + J, then value<J>().
+// Rows come in runs of 4 or 8: load<J>(from), where `from` holds row 0 of the run, then value<J>().
+// The primary template reads bytes, in place or unpacked.
 template <int kBits>
-struct PlaneWords;
+struct PlaneWords {
+    static constexpr bool kBytes = true;
+    static constexpr int kRowBytes = 16;
+    struct Tables {
+        CodeLevels<Avx512, kBits> level;
+    };
+    const uint8_t* word;
+
+    template <int J>
+    [[gnu::always_inline]] void load(const uint8_t* from) {
+        word = from + J * kRowBytes;
+    }
+    template <int J>
+    [[gnu::always_inline]] __m512 value(const Tables& t) const {
+        return t.level(word);
+    }
+};
 
 template <>
 struct PlaneWords<4> {
+    static constexpr bool kBytes = false;
+    static constexpr int kRowBytes = 8;
     struct Tables {
         __m512 levels = scattered_levels<4>({0, 1, 2, 3});
-    };
-    struct Planes {
-        const uint8_t* high;
     };
     __m512i word;
 
     template <int J>
-    [[gnu::always_inline]] void load(const Planes& from, int64_t row) {
-        if constexpr (J % 2 == 0) word = Avx512::load_u8(from.high + row / 2 * 16);
+    [[gnu::always_inline]] void load(const uint8_t* from) {
+        if constexpr (J % 2 == 0) word = Avx512::load_u8(from + J / 2 * 16);
     }
     template <int J>
     [[gnu::always_inline]] __m512 value(const Tables& t) const {
@@ -50,18 +66,17 @@ struct PlaneWords<4> {
 
 template <>
 struct PlaneWords<2> {
+    static constexpr bool kBytes = false;
+    static constexpr int kRowBytes = 4;
     struct Tables {
         __m512 low = scattered_levels<2>({0, 1});
         __m512 high = scattered_levels<2>({2, 3});
     };
-    struct Planes {
-        const uint8_t* high;
-    };
     __m512i word;
 
     template <int J>
-    [[gnu::always_inline]] void load(const Planes& from, int64_t row) {
-        if constexpr (J % 4 == 0) word = Avx512::load_u8(from.high + row / 4 * 16);
+    [[gnu::always_inline]] void load(const uint8_t* from) {
+        if constexpr (J % 4 == 0) word = Avx512::load_u8(from + J / 4 * 16);
         if constexpr (J % 4 == 2) word = _mm512_srli_epi32(word, 4);
     }
     template <int J>
@@ -70,50 +85,10 @@ struct PlaneWords<2> {
     }
 };
 
-template <>
-struct PlaneWords<3> {
-    // Of four rows in turn the two high bits are bits 0-1, 2-3, 4-5, 6-7 of `high`, the lowest bit
-    // is bit 0, 1, 2, 3 of `low`.
-    struct Tables {
-        __m512 even = scattered_levels<3>({2, 0, 1});
-        __m512 odd = scattered_levels<3>({1, 2, 3});
-        __m512i two = _mm512_set1_epi32(3);
-        __m512i upper_two = _mm512_set1_epi32(12);
-    };
-    struct Planes {
-        const uint8_t* high;
-        const uint8_t* low;
-    };
-    __m512i high, low;
-
-    template <int J>
-    [[gnu::always_inline]] void load(const Planes& from, int64_t row) {
-        if constexpr (J % 4 == 0) high = Avx512::load_u8(from.high + row / 4 * 16);
-        if constexpr (J % 4 == 2) high = _mm512_srli_epi32(high, 4);
-        if constexpr (J == 0) low = Avx512::load_u8(from.low + row / 8 * 16);
-        if constexpr (J == 4) low = _mm512_srli_epi32(low, 4);
-    }
-    // Rows 4 i to 4 i + 3 alone, for V.
-    [[gnu::always_inline]] void load_low_of_four(const Planes& from, int64_t row, __m512i shift) {
-        low = _mm512_srlv_epi32(Avx512::load_u8(from.low + row / 8 * 16), shift);
-    }
-    template <int J>
-    [[gnu::always_inline]] __m512 value(const Tables& t) const {
-        constexpr int kRow = J % 4, kSelect = 0xca;  // mask ? high : low
-        const __m512i bit = kRow == 0   ? _mm512_slli_epi32(low, 2)
-                            : kRow == 3 ? _mm512_srli_epi32(low, 2)
-                                        : low;
-        return _mm512_permutexvar_ps(
-            _mm512_ternarylogic_epi32(kRow % 2 == 0 ? t.two : t.upper_two, high, bit, kSelect),
-            kRow % 2 == 0 ? t.even : t.odd);
-    }
-};
-
 template <int kBits>
-    requires(kBits >= 2 && kBits <= 4)
 struct PlaneReader<Avx512, kBits> {
     using Words = PlaneWords<kBits>;
-    using Planes = typename Words::Planes;
+    static constexpr int kRowBytes = Words::kRowBytes;
     using Tile = CodeTile<Avx512>;
     static constexpr bool kReadsK = true;
     // A pass takes four rows of one key, so these must not straddle what shares a byte.
@@ -121,19 +96,19 @@ struct PlaneReader<Avx512, kBits> {
 
     template <int R>
     static void score(const float* q, const Tile& tile, int head_dim, float* s) {
-        Planes planes[kTileGroups];
-        for (int g = 0; g < kTileGroups; ++g) planes[g] = k_planes(tile.pages, tile.groups[g]);
+        const uint8_t* codes[kTileGroups];
+        for (int g = 0; g < kTileGroups; ++g) codes[g] = k_codes(tile, g);
         const typename Words::Tables tables;
         __m512 acc[R][kTileGroups];
         for (int r = 0; r < R; ++r)
             for (int g = 0; g < kTileGroups; ++g) acc[r][g] = _mm512_setzero_ps();
         for (int d = 0; d < head_dim; d += 8) {
-            if (d % 16 == 0) tile.fetch_k(0, kTileGroups, d);
+            tile.pages.fetch_k(tile.next, kTileGroups, d, 8);
             Words words[kTileGroups];
             each_of<8>([&]<int J>() __attribute__((always_inline)) {
                 __m512 k[kTileGroups];
                 for (int g = 0; g < kTileGroups; ++g) {
-                    words[g].template load<J>(planes[g], d + J);
+                    words[g].template load<J>(codes[g] + d * kRowBytes);
                     k[g] = words[g].template value<J>(tables);
                 }
                 for (int r = 0; r < R; ++r) {
@@ -152,6 +127,9 @@ struct PlaneReader<Avx512, kBits> {
     static void weigh(const float* p, const Tile& tile, int key_begin, int key_end,
                       const __m512* correction, float* out, int64_t head_dim) {
         const typename Words::Tables tables;
+        const uint8_t* all_codes[kTileGroups];
+        for (int g = key_begin / kGroupKeys; g * kGroupKeys < key_end; ++g)
+            all_codes[g] = v_codes(tile, g);
         for (int64_t d = 0; d < head_dim; d += 64) {
             __m512 acc[R][4];
             for (int r = 0; r < R; ++r)
@@ -162,11 +140,19 @@ struct PlaneReader<Avx512, kBits> {
                 const int base = group * kGroupKeys;
                 const int begin = key_begin > base ? key_begin - base : 0;
                 const int end = key_end - base < kGroupKeys ? key_end - base : kGroupKeys;
-                const Planes planes = v_planes(tile.pages, tile.groups[group]);
-                for (int key = begin; key < end; ++key) {
-                    if (key % 4 == 0) tile.fetch_v(group, key, static_cast<int>(d), 64);
-                    add_key<R>(p + base + key, planes, key * (head_dim / 16) + d / 16, tables, acc);
+                const int64_t stride = head_dim / 16 * kRowBytes;  // from key to key
+                const uint8_t* codes = all_codes[group] + d / 16 * kRowBytes + begin * stride;
+                int key = begin;
+                for (; key + kKeysPerTurn <= end; key += kKeysPerTurn) {
+                    tile.pages.fetch_v(tile.next[group], key, kKeysPerTurn, static_cast<int>(d),
+                                       64);
+                    each_of<kKeysPerTurn>([&]<int J>() __attribute__((always_inline)) {
+                        add_key<R>(p + base + key + J, codes + J * stride, tables, acc);
+                    });
+                    codes += kKeysPerTurn * stride;
                 }
+                for (; key < end; ++key, codes += stride)
+                    add_key<R>(p + base + key, codes, tables, acc);
             }
             for (int r = 0; r < R; ++r)
                 for (int i = 0; i < 4; ++i)
@@ -182,34 +168,29 @@ struct PlaneReader<Avx512, kBits> {
         if constexpr (J + 1 < kTimes) each_of<kTimes, J + 1>(step);
     }
 
-    [[gnu::always_inline]] static Planes k_planes(const CodePages<Avx512>& pages,
-                                                  const CodeGroup& g) {
-        if constexpr (kBits == 3)
-            return {pages.k_plane<3, 0>(g), pages.k_plane<3, 1>(g)};
+    static constexpr int kKeysPerTurn = 4;
+
+    static const uint8_t* k_codes(const Tile& tile, int g) {
+        if constexpr (Words::kBytes)
+            return tile.pages.template k_bytes<kBits>(tile.groups[g], tile.room_of(g));
         else
-            return {pages.k_plane<kBits, 0>(g)};
+            return tile.pages.template k_plane<kBits, 0>(tile.groups[g]);
     }
-    [[gnu::always_inline]] static Planes v_planes(const CodePages<Avx512>& pages,
-                                                  const CodeGroup& g) {
-        if constexpr (kBits == 3)
-            return {pages.v_plane<3, 0>(g), pages.v_plane<3, 1>(g)};
+    static const uint8_t* v_codes(const Tile& tile, int g) {
+        if constexpr (Words::kBytes)
+            return tile.pages.template v_bytes<kBits>(tile.groups[g], tile.room_of(g));
         else
-            return {pages.v_plane<kBits, 0>(g)};
+            return tile.pages.template v_plane<kBits, 0>(tile.groups[g]);
     }
 
-    // acc[r] += p[r] * V of one key, the four rows from `row` on.
+    // acc[r] += p[r] * V of one key, four rows of codes.
     template <int R>
-    [[gnu::always_inline]] static void add_key(const float* p, const Planes& planes, int64_t row,
+    [[gnu::always_inline]] static void add_key(const float* p, const uint8_t* codes,
                                                const typename Words::Tables& tables,
                                                __m512 (&acc)[R][4]) {
         Words words;
-        if constexpr (kBits == 3)
-            words.load_low_of_four(planes, row, _mm512_set1_epi32(static_cast<int>(row & 4)));
         each_of<4>([&]<int J>() __attribute__((always_inline)) {
-            if constexpr (kBits == 3)
-                words.template load<J + 8>(planes, row + J);
-            else
-                words.template load<J>(planes, row + J);
+            words.template load<J>(codes);
             const __m512 v = words.template value<J>(tables);
             for (int r = 0; r < R; ++r)
                 acc[r][J] = _mm512_fmadd_ps(_mm512_set1_ps(p[r * kKeyTileTokens]), v, acc[r][J]);

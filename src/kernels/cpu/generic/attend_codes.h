@@ -14,7 +14,9 @@ class CodesRunner : private ItemRunner<V, Reader> {
     using typename Base::TileRows;
 
  public:
-    explicit CodesRunner(const AttnItem& item) : Base(item), codes_(shape_.codes), pages_(shape_) {}
+    explicit CodesRunner(const AttnItem& item) : Base(item), codes_(shape_.codes), pages_(shape_) {
+        pages_.set_offsets(scales_);
+    }
 
     void attend() {
         if (rows_ == 0) return;
@@ -170,6 +172,7 @@ class CodesRunner : private ItemRunner<V, Reader> {
         }
         this->attend_rows(TileRows{tile, row_begin, rows_, poisoned},
                           ScaledTile<V>{this->converted(), scales_}, [](int) {});
+        pages_.set_offsets(scales_);
     }
 
     // The tile after this one, when rows of this item read it as codes; of the item that follows;

@@ -57,6 +57,15 @@ struct CodeLevels<V, kBits> {
     }
 };
 
+// Codes of one group and side as bytes; those of Lloyd levels may have any bits above the code's.
+// An ISA may specialise it.
+template <class V, int kBits>
+struct Unpack {
+    static void group(const hot::Shape& s, const std::byte* side, uint32_t group, uint8_t* room) {
+        hot::generic::unpack_group<V, kBits>(s, side, group, room);
+    }
+};
+
 // Sixteen keys of one page.
 struct CodeGroup {
     const std::byte* page = nullptr;
@@ -69,15 +78,14 @@ class CodePages {
  public:
     explicit CodePages(const AttnShape& shape)
         : layout_{shape.codes.k_bits, shape.codes.v_bits, static_cast<uint32_t>(shape.head_dim),
-                  static_cast<uint32_t>(shape.block_tokens)},
-          near_(hot::page_bytes(layout_) * kKeyTileTokens / layout_.tokens <= kNearTileBytes) {
+                  static_cast<uint32_t>(shape.block_tokens)} {
         n_k_lines_ = add_side_lines(0, hot::k_offset(layout_), layout_.k_bits,
                                     hot::k_scales_offset(layout_));
         n_lines_ = add_side_lines(n_k_lines_, hot::v_offset(layout_), layout_.v_bits,
                                   hot::v_scales_offset(layout_));
-        const uint32_t units = layout_.head_dim / 16;
-        k_step_ = ((n_k_lines_ << 16) + units - 1) / units;
-        v_step_ = (((n_lines_ - n_k_lines_) << 16) + 4 * units - 1) / (4 * units);
+        const uint32_t dims = layout_.head_dim;
+        k_step_ = ((n_k_lines_ << 16) + dims - 1) / dims;
+        v_step_ = (((n_lines_ - n_k_lines_) << 16) + dims - 1) / dims;
     }
 
     const hot::Shape& layout() const { return layout_; }
@@ -100,46 +108,54 @@ class CodePages {
     template <int kBits>
     const uint8_t* k_bytes(const CodeGroup& g, uint8_t* room) const {
         if constexpr (kBits == 8) return k_plane<8, 0>(g);
-        hot::generic::unpack_group<V, kBits>(layout_, g.page + hot::k_offset(layout_), g.index,
-                                             room);
+        Unpack<V, kBits>::group(layout_, g.page + hot::k_offset(layout_), g.index, room);
         return room;
     }
     template <int kBits>
     const uint8_t* v_bytes(const CodeGroup& g, uint8_t* room) const {
         if constexpr (kBits == 8) return v_plane<8, 0>(g);
-        hot::generic::unpack_group<V, kBits>(layout_, g.page + hot::v_offset(layout_), g.index,
-                                             room);
+        Unpack<V, kBits>::group(layout_, g.page + hot::v_offset(layout_), g.index, room);
         return room;
     }
 
-    // The scales and offsets of the tile's group `i`.
+    // The scales of the tile's group `i`.
     void load_scales(const CodeGroup& g, int i, TileScales& to) const {
-        const int at = i * kGroupKeys;
         const std::byte* scales = g.page + g.index * kGroupKeys;
-        decode_scales(layout_.k_bits, scales + hot::k_scales_offset(layout_), to.k_scale + at);
-        decode_scales(layout_.v_bits, scales + hot::v_scales_offset(layout_), to.v_scale + at);
-        fill(to.k_minus_offset + at, -code_offset(layout_.k_bits));
-        fill(to.v_offset + at, code_offset(layout_.v_bits));
+        decode_scales(layout_.k_bits, scales + hot::k_scales_offset(layout_),
+                      to.k_scale + i * kGroupKeys);
+        decode_scales(layout_.v_bits, scales + hot::v_scales_offset(layout_),
+                      to.v_scale + i * kGroupKeys);
+    }
+    // Of a tile of nothing but codes.
+    void set_offsets(TileScales& to) const {
+        for (int i = 0; i < kKeyTileTokens; i += V::kLanes) {
+            V::store(to.k_minus_offset + i, V::set1(-code_offset(layout_.k_bits)));
+            V::store(to.v_offset + i, V::set1(code_offset(layout_.v_bits)));
+        }
         to.has_excess = !hot::is_lloyd(layout_.v_bits);
     }
 
-    // Lines of a group, K's first, for fetching them a few at a time: the share of dimensions
-    // [d, d + 16) of K, ...
-    void fetch_k(const CodeGroup& g, int d) const {
-        const uint32_t unit = static_cast<uint32_t>(d) / 16;
-        fetch(g, unit * k_step_ >> 16, (unit + 1) * k_step_ >> 16);
+    // Lines of groups, K's first, for fetching them a few at a time: the share of dimensions
+    // [d, d + dims) of K, ...
+    [[gnu::always_inline]] void fetch_k(const CodeGroup* groups, int n, int d, int dims) const {
+        const uint32_t begin = static_cast<uint32_t>(d) * k_step_ >> 16;
+        const uint32_t end = static_cast<uint32_t>(d + dims) * k_step_ >> 16;
+        for (uint32_t i = begin; i < end; ++i)
+            for (int g = 0; g < n; ++g) fetch(groups[g], i);
     }
-    // ... and of keys [key, key + 4) and `dims` dimensions of V.
-    void fetch_v(const CodeGroup& g, int key, int d, int dims) const {
-        const auto unit = static_cast<uint32_t>(d / 16 * 4 + key / 4 * (dims / 16));
-        fetch(g, n_k_lines_ + (unit * v_step_ >> 16),
-              n_k_lines_ + ((unit + static_cast<uint32_t>(dims) / 16) * v_step_ >> 16));
+    // ... of `dims` dimensions of V from d on, at `n` of 16 keys, ...
+    [[gnu::always_inline]] void fetch_v(const CodeGroup& g, int key, int n, int d, int dims) const {
+        const auto unit = static_cast<uint32_t>(d + key * dims / kGroupKeys);
+        const auto units = static_cast<uint32_t>(n * dims / kGroupKeys);
+        const uint32_t end = n_k_lines_ + ((unit + units) * v_step_ >> 16);
+        for (uint32_t i = n_k_lines_ + (unit * v_step_ >> 16); i < end; ++i) fetch(g, i);
     }
-    void fetch_all(const CodeGroup& g) const { fetch(g, 0, n_lines_); }
+    // ... or all.
+    void fetch_all(const CodeGroup& g) const {
+        for (uint32_t i = 0; i < n_lines_; ++i) fetch(g, i);
+    }
 
  private:
-    // Up to this many bytes of the next tile go into L1 beside what is in use.
-    static constexpr size_t kNearTileBytes = 16384;
     static constexpr uint32_t kLine = 64;
     struct Line {
         uint32_t offset;  // of a page's first group
@@ -164,18 +180,8 @@ class CodePages {
         return n;
     }
 
-    void fetch(const CodeGroup& g, uint32_t begin, uint32_t end) const {
-        for (uint32_t i = begin; i < end; ++i) {
-            const std::byte* at = g.page + lines_[i].offset + g.index * lines_[i].stride;
-            if (near_)
-                V::prefetch(at);
-            else
-                V::prefetch_l2(at);
-        }
-    }
-
-    static void fill(float* to, float x) {
-        for (int i = 0; i < kGroupKeys; i += V::kLanes) V::store(to + i, V::set1(x));
+    [[gnu::always_inline]] void fetch(const CodeGroup& g, uint32_t line) const {
+        V::prefetch_l2_in_loop(g.page + lines_[line].offset + g.index * lines_[line].stride);
     }
 
     static void decode_scales(int bits, const std::byte* from, float* to) {
@@ -187,11 +193,10 @@ class CodePages {
     }
 
     const hot::Shape layout_;
-    const bool near_;
     uint32_t n_k_lines_ = 0;
     uint32_t n_lines_ = 0;
-    uint32_t k_step_ = 0;  // lines for each 16 dimensions, in 65536ths
-    uint32_t v_step_ = 0;  // lines for each 16 dimensions of 4 keys
+    uint32_t k_step_ = 0;  // lines a dimension, in 65536ths
+    uint32_t v_step_ = 0;
     Line lines_[2 * (16 * 256 / kLine + 3)];
 };
 

@@ -27,6 +27,10 @@ struct CodeTile {
     CodeGroup groups[kTileGroups];
     CodeGroup next[kTileGroups];  // to be prefetched; may equal groups
 
+    uint8_t* room_of(int group) const {
+        return room + group * kGroupKeys * pages.layout().head_dim;
+    }
+
     template <int R>
     void score(const float* q, int head_dim, float* s) const {
         with_bits<V>(pages.layout().k_bits, [&]<int kBits>() {
@@ -51,13 +55,6 @@ struct CodeTile {
         });
     }
 
-    void fetch_k(int first_group, int n_groups, int d) const {
-        for (int g = first_group; g < first_group + n_groups; ++g) pages.fetch_k(next[g], d);
-    }
-    void fetch_v(int group, int key, int d, int dims) const {
-        pages.fetch_v(next[group], key, d, dims);
-    }
-
  private:
     template <int kBits>
     struct KBytes {
@@ -70,7 +67,7 @@ struct CodeTile {
         }
         template <int kGroups>
         void prefetch_k(int first_group, int d) const {
-            if (d % 16 == 0) tile.fetch_k(first_group, kGroups, d);
+            tile.pages.fetch_k(tile.next + first_group, kGroups, d, 2);
         }
     };
     template <int kBits>
@@ -83,7 +80,7 @@ struct CodeTile {
         f32 v(int group, int key, int d) const { return level(at[group] + key * head_dim + d); }
         template <int kDims>
         void prefetch_v(int group, int key, int d) const {
-            if (key % 4 == 0) tile.fetch_v(group, key, d, kDims);
+            if (key % 2 == 0) tile.pages.fetch_v(tile.next[group], key, 2, d, kDims);
         }
     };
 
@@ -91,16 +88,14 @@ struct CodeTile {
     [[gnu::noinline]] KBytes<kBits> k_as_bytes() const {
         KBytes<kBits> bytes{*this, {}, {}};
         for (int g = 0; g < kTileGroups; ++g)
-            bytes.at[g] = pages.template k_bytes<kBits>(
-                groups[g], room + g * kGroupKeys * pages.layout().head_dim);
+            bytes.at[g] = pages.template k_bytes<kBits>(groups[g], room_of(g));
         return bytes;
     }
     template <int kBits>
     [[gnu::noinline]] VBytes<kBits> v_as_bytes(int key_begin, int key_end) const {
         VBytes<kBits> bytes{*this, {}, {}, pages.layout().head_dim};
         for (int g = key_begin / kGroupKeys; g * kGroupKeys < key_end; ++g)
-            bytes.at[g] = pages.template v_bytes<kBits>(
-                groups[g], room + g * kGroupKeys * pages.layout().head_dim);
+            bytes.at[g] = pages.template v_bytes<kBits>(groups[g], room_of(g));
         return bytes;
     }
 };
@@ -129,7 +124,8 @@ void convert_codes(const CodePages<V>& pages, const CodeGroup& g, int i, float* 
         const CodeLevels<V, kBits> level;
         const uint8_t* codes = pages.template v_bytes<kBits>(g, room);
         float* to = v_tile + int64_t{i} * kGroupKeys * head_dim;
-        for (int j = 0; j < kGroupKeys * head_dim; j += V::kLanes) V::store(to + j, level(codes + j));
+        for (int j = 0; j < kGroupKeys * head_dim; j += V::kLanes)
+            V::store(to + j, level(codes + j));
     });
 }
 
