@@ -26,12 +26,12 @@ template <int kBits>
 
 // Rows come in runs of 4 or 8: load<J>(from), where `from` holds row 0 of the run, then value<J>().
 // The primary template reads bytes, in place or unpacked.
-template <int kBits>
+template <class V, int kBits>
 struct PlaneWords {
     static constexpr bool kBytes = true;
     static constexpr int kRowBytes = 16;
     struct Tables {
-        CodeLevels<Avx512, kBits> level;
+        CodeLevels<V, kBits> level;
     };
     const uint8_t* word;
 
@@ -46,7 +46,7 @@ struct PlaneWords {
 };
 
 template <>
-struct PlaneWords<4> {
+struct PlaneWords<Avx512, 4> {
     static constexpr bool kBytes = false;
     static constexpr int kRowBytes = 8;
     struct Tables {
@@ -65,7 +65,7 @@ struct PlaneWords<4> {
 };
 
 template <>
-struct PlaneWords<2> {
+struct PlaneWords<Avx512, 2> {
     static constexpr bool kBytes = false;
     static constexpr int kRowBytes = 4;
     struct Tables {
@@ -87,7 +87,7 @@ struct PlaneWords<2> {
 
 template <int kBits>
 struct PlaneReader<Avx512, kBits> {
-    using Words = PlaneWords<kBits>;
+    using Words = PlaneWords<Avx512, kBits>;
     static constexpr int kRowBytes = Words::kRowBytes;
     using Tile = CodeTile<Avx512>;
     static constexpr bool kReadsK = true;

@@ -44,7 +44,8 @@ struct Unpack<Avx512, kBits> {
         constexpr int kAbove = hot::plane_shift(kBits, kPlane - 1);
         constexpr int kSelect = 0xca;  // mask ? first : second
         const __m512i mask = _mm512_set1_epi8(static_cast<char>(0xff << kAbove & 0xff));
-        return _mm512_ternarylogic_epi32(mask, codes, in_place<kPlane, kHalf>(plane, row), kSelect);
+        const __m512i below = in_place<kPlane, kHalf>(plane, row);
+        return _mm512_ternarylogic_epi32(mask, codes, below, kSelect);
     }
 
     // The plane's bits of each row at their place in the code, beside bits of other rows.
@@ -58,13 +59,14 @@ struct Unpack<Avx512, kBits> {
         };
         const std::byte* at = plane + size_t{row} * 2 * kWidth;
         __m512i bytes;
-        if constexpr (kWidth == 4)  // two rows share 16 bytes
-            bytes = _mm512_shuffle_i64x2(_mm512_castsi256_si512(_mm256_loadu_si256(
-                                             reinterpret_cast<const __m256i*>(at + 32 * kHalf))),
-                                         _mm512_setzero_si512(), 0x50);
-        else
+        if constexpr (kWidth == 4) {  // two rows share 16 bytes
+            const __m512i pairs = _mm512_castsi256_si512(
+                _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + 32 * kHalf)));
+            bytes = _mm512_shuffle_i64x2(pairs, pairs, 0x50);
+        } else {
             bytes = _mm512_broadcast_i32x4(_mm_loadu_si128(
                 reinterpret_cast<const __m128i*>(at + (kWidth == 2 ? 16 * kHalf : 0))));
+        }
         const __m512i counts =
             _mm512_set_epi32(kRotate(3), kRotate(3), kRotate(3), kRotate(3), kRotate(2), kRotate(2),
                              kRotate(2), kRotate(2), kRotate(1), kRotate(1), kRotate(1), kRotate(1),

@@ -68,8 +68,8 @@ struct Unpack {
 
 // Sixteen keys of one page.
 struct CodeGroup {
-    const std::byte* page = nullptr;
-    uint32_t index = 0;  // of the group in its block
+    const std::byte* page;
+    uint32_t index;  // of the group in its block
 };
 
 // One shape's pages.
