@@ -5,6 +5,7 @@ set(QUIRE_COMPILED_ALONE
   base/config_print.cc
   base/options_table.cc
   format/slab.cc
+  kernels/codes_test.cc
   policy/evict.cc
   server/drain_test.cc
   tier/disk/writer.cc)
