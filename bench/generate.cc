@@ -81,7 +81,7 @@ GenerateRequest greedy_request(std::vector<TokenId> prompt, uint32_t max_tokens)
 
 Result<std::vector<TokenId>> prompt_of(const EngineApi& engine, std::string_view text,
                                        size_t n_tokens) {
-    auto tokens = engine.tokenize(text, true);
+    auto tokens = engine.tokenize(text, true, {});
     if (!tokens.ok()) return tokens.error();
     if (tokens->size() < n_tokens)
         return make_error(Code::invalid, "the text has only " + std::to_string(tokens->size()) +

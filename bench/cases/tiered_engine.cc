@@ -47,7 +47,7 @@ Status TieredEngine::leave_only(Tier tier) {
 }
 
 Status TieredEngine::warm_up() {
-    auto tokens = engine_->tokenize("One, two, three, four, five, six, seven.", true);
+    auto tokens = engine_->tokenize("One, two, three, four, five, six, seven.", true, {});
     if (!tokens.ok()) return tokens.error();
     GenerateRequest request = greedy_request(std::move(tokens).value(), 2);
     request.cache_salt = "warm-up";

@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "core/tier.h"
 #include "core/types.h"
+#include "engine/tokenize_limits.h"
 
 namespace quire {
 
@@ -96,6 +97,7 @@ struct ModelInfo {
     uint32_t vocab_size = 0;
     uint64_t file_bytes = 0;
     uint64_t kv_bytes_per_token = 0;
+    uint32_t longest_token_bytes = 0;  // no token stands for more text; 0: nothing is known
     int64_t created_unix_s = 0;
 };
 
@@ -136,6 +138,7 @@ struct CacheStatus {
 struct EngineLoad {
     uint32_t running = 0, waiting = 0;
     bool draining = false;
+    uint32_t requests_max = 0;  // running and waiting together; 0: no bound
 };
 
 class EngineApi {
@@ -143,13 +146,16 @@ class EngineApi {
     virtual ~EngineApi() = default;
 
     virtual const ModelInfo& model() const = 0;
-    // `special`: parse control tokens in the text and add BOS as the model wants.
-    virtual Result<std::vector<TokenId>> tokenize(std::string_view text, bool special) const = 0;
+    // `special`: parse control tokens in the text and add BOS as the model wants. invalid: a text
+    // that cannot be tokenized; the code with which limits.stop ended it.
+    virtual Result<std::vector<TokenId>> tokenize(std::string_view text, bool special,
+                                                  const TokenizeLimits& limits) const = 0;
     virtual std::string detokenize(TokenSpan tokens) const = 0;
     // The prompt of a conversation by the model's own chat template. Only the template's text
     // becomes control tokens; what the messages say is text.
     virtual Result<std::vector<TokenId>> tokenize_chat(const std::vector<ChatMessage>& messages,
-                                                       bool add_generation_prompt) const = 0;
+                                                       bool add_generation_prompt,
+                                                       const TokenizeLimits& limits) const = 0;
 
     // invalid: prompt empty or prompt + max_tokens over request_tokens_max() (checked before any
     // work);

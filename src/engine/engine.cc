@@ -82,6 +82,7 @@ Status EngineCore::open_model() {
                                              " is more than the model's " +
                                              std::to_string(info_.context_tokens) + " tokens");
     if (options_.context_tokens > 0) info_.context_tokens = options_.context_tokens;
+    info_.longest_token_bytes = vocab_->longest_token_bytes();
     info_.file_bytes = model_->file_bytes();
     info_.kv_bytes_per_token = forward_->layout().bytes_per_token();
     info_.created_unix_s = options_.clock->wall_ns() / 1'000'000'000;

@@ -21,8 +21,9 @@ T EngineCore::ask(std::function<T()> work) {
     return answer.get();  // the engine's thread answers within a step, and on its way out
 }
 
-Result<std::vector<TokenId>> EngineCore::tokenize(std::string_view text, bool special) const {
-    return vocab_->tokenize(text, special);
+Result<std::vector<TokenId>> EngineCore::tokenize(std::string_view text, bool special,
+                                                  const TokenizeLimits& limits) const {
+    return vocab_->tokenize(text, special, limits);
 }
 
 std::string EngineCore::detokenize(TokenSpan tokens) const {
@@ -30,8 +31,9 @@ std::string EngineCore::detokenize(TokenSpan tokens) const {
 }
 
 Result<std::vector<TokenId>> EngineCore::tokenize_chat(const std::vector<ChatMessage>& messages,
-                                                       bool add_generation_prompt) const {
-    return chat_tokens(*vocab_, *chat_, messages, add_generation_prompt);
+                                                       bool add_generation_prompt,
+                                                       const TokenizeLimits& limits) const {
+    return chat_tokens(*vocab_, *chat_, messages, add_generation_prompt, limits);
 }
 
 Result<RequestId> EngineCore::submit(GenerateRequest request, EventSink sink) {
@@ -225,7 +227,8 @@ Result<uint64_t> EngineCore::flush(std::vector<Tier> tiers, bool write_back) {
 EngineLoad EngineCore::load() const {
     const uint32_t running = running_.load(std::memory_order_relaxed);
     const uint32_t all = queued_.load(std::memory_order_relaxed);
-    return {running, all > running ? all - running : 0, draining_.load(std::memory_order_relaxed)};
+    return {running, all > running ? all - running : 0, draining_.load(std::memory_order_relaxed),
+            options_.max_queue + options_.max_running};
 }
 
 void EngineCore::drain(int64_t timeout_ns) {

@@ -67,10 +67,12 @@ class EngineCore final : public Engine {
     ~EngineCore() override;
 
     const ModelInfo& model() const override { return info_; }
-    Result<std::vector<TokenId>> tokenize(std::string_view text, bool special) const override;
+    Result<std::vector<TokenId>> tokenize(std::string_view text, bool special,
+                                          const TokenizeLimits& limits) const override;
     std::string detokenize(TokenSpan tokens) const override;
     Result<std::vector<TokenId>> tokenize_chat(const std::vector<ChatMessage>& messages,
-                                               bool add_generation_prompt) const override;
+                                               bool add_generation_prompt,
+                                               const TokenizeLimits& limits) const override;
     Result<RequestId> submit(GenerateRequest request, EventSink sink) override;
     void cancel(RequestId id) override;
     Result<Explanation> explain(std::vector<TokenId> prompt, std::string tenant,

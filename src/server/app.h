@@ -4,9 +4,12 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 
 #include "engine/api.h"
+#include "server/http_message.h"
 #include "server/key_ring.h"
+#include "server/request_stop.h"
 #include "server/server_metrics.h"
 #include "server/server_options.h"
 #include "server/workers.h"
@@ -18,8 +21,16 @@ struct App {
     const ServerOptions options;
     const KeyRing keys;
     ServerMetrics metrics;
-    Workers workers;
+    Workers workers;         // what grows with a body: parsing, templates, tokenizing
+    Workers reports{1};      // metrics, the state of the cache, handing requests over: always short
+    Workers maintenance{1};  // flushes, which wait for the tiers
     std::atomic<bool> draining{false};
+
+    // For work on a request; told when the client leaves by whoever watches the exchange.
+    std::shared_ptr<RequestStop> stop_for(const HttpRequest& request) const {
+        return std::make_shared<RequestStop>(draining,
+                                             request.received_ns + options.request_timeout_ns);
+    }
 
     App(EngineApi& engine_in, Metrics& registry, ServerOptions options_in)
         : engine(engine_in),

@@ -22,6 +22,8 @@ const Bad kBad[] = {
     {R"("max_tokens":1.5)", "max_tokens", "an integer"},
     {R"("max_tokens":true)", "max_tokens", "an integer"},
     {R"("top_p":1.01)", "top_p", "0 to 1"},
+    {R"("top_p":0)", "top_p", "above 0"},
+    {R"("top_p":1e-60)", "top_p", "above 0"},
     {R"("top_k":-2)", "top_k", "from -1"},
     {R"("min_p":2)", "min_p", "0 to 1"},
     {R"("repetition_penalty":0)", "repetition_penalty", "0.01 to 10"},
@@ -157,6 +159,17 @@ TEST(Errors, AFullQueueIs429WithRetryAfter) {
     const auto reply = t.post("/v1/completions", R"({"prompt":"x"})");
     EXPECT_EQ(error_of(reply, 429)["type"], "rate_limit_error");
     EXPECT_EQ(reply.header("retry-after"), "1");
+}
+
+TEST(Errors, MoreChoicesThanTheQueueHoldsAreNotToldToTryAgain) {
+    TestServer t;
+    t.engine.set_requests_max(3);
+    const auto reply = t.post("/v1/completions", R"({"prompt":["x","y"],"n":2})");
+    const Json error = error_of(reply, 400);
+    EXPECT_EQ(error["param"], "n");
+    EXPECT_NE(error["message"].get<std::string>().find("takes 3"), std::string::npos);
+    EXPECT_TRUE(t.engine.requests().empty());
+    EXPECT_EQ(t.post("/v1/completions", R"({"prompt":"x","n":3})").status, 200);
 }
 
 TEST(Errors, AFailureBeforeTheFirstTokenOfAStreamIsAStatus) {

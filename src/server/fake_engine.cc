@@ -26,6 +26,7 @@ FakeEngine::FakeEngine() {
     model_.model_id = "0123456789abcdef0123456789abcdef";
     model_.context_tokens = kContext;
     model_.vocab_size = 256 + kFirstByte;
+    model_.longest_token_bytes = 4;  // a bound need not be reached
     model_.created_unix_s = 1'700'000'000;
     thread_ = std::thread([this] { run(); });
 }
@@ -39,9 +40,32 @@ FakeEngine::~FakeEngine() {
     thread_.join();
 }
 
-Result<std::vector<TokenId>> FakeEngine::tokenize(std::string_view text, bool) const {
+Code FakeEngine::wait_while_held(const TokenizeLimits& limits) const {
+    std::unique_lock lock(mutex_);
+    ++tokenizing_;
+    changed_.notify_all();
+    Code code = Code::ok;
+    // Whether to stop is told by nobody: it is asked, as a real tokenizer asks.
+    while (tokenizing_held_ && code == Code::ok) {
+        changed_.wait_for(lock, std::chrono::milliseconds(1));
+        if (limits.stop) code = limits.stop();
+    }
+    --tokenizing_;
+    changed_.notify_all();
+    return code;
+}
+
+Result<std::vector<TokenId>> FakeEngine::tokenize(std::string_view text, bool,
+                                                  const TokenizeLimits& limits) const {
+    if (const Code code = wait_while_held(limits); code != Code::ok)
+        return make_error(code, "tokenizing was given up");
     std::vector<TokenId> tokens;
-    for (unsigned char c : text) tokens.push_back(c + kFirstByte);
+    for (unsigned char c : text) {
+        if (tokens.size() > limits.tokens_max) break;
+        tokens.push_back(c + kFirstByte);
+    }
+    const std::lock_guard lock(mutex_);
+    tokenized_bytes_ += tokens.size();
     return tokens;
 }
 
@@ -54,7 +78,8 @@ std::string FakeEngine::detokenize(TokenSpan tokens) const {
 }
 
 Result<std::vector<TokenId>> FakeEngine::tokenize_chat(const std::vector<ChatMessage>& messages,
-                                                       bool add_generation_prompt) const {
+                                                       bool add_generation_prompt,
+                                                       const TokenizeLimits& limits) const {
     std::string text;
     for (const ChatMessage& message : messages) {
         if (message.role == "tool") {
@@ -63,7 +88,7 @@ Result<std::vector<TokenId>> FakeEngine::tokenize_chat(const std::vector<ChatMes
         text += "<" + message.role + ">" + message.content + "\n";
     }
     if (add_generation_prompt) text += "<assistant>";
-    return tokenize(text, true);
+    return tokenize(text, true, limits);
 }
 
 Result<RequestId> FakeEngine::submit(GenerateRequest request, EventSink sink) {
@@ -218,7 +243,7 @@ Result<uint64_t> FakeEngine::flush(std::vector<Tier> tiers, bool) {
 
 EngineLoad FakeEngine::load() const {
     const std::lock_guard lock(mutex_);
-    return {static_cast<uint32_t>(jobs_.size()) + stepping_, 0, draining_};
+    return {static_cast<uint32_t>(jobs_.size()) + stepping_, 0, draining_, requests_max_};
 }
 
 void FakeEngine::drain(int64_t timeout_ns) {
@@ -240,6 +265,32 @@ void FakeEngine::release() {
     const std::lock_guard lock(mutex_);
     held_ = false;
     changed_.notify_all();
+}
+
+void FakeEngine::hold_tokenizing() {
+    const std::lock_guard lock(mutex_);
+    tokenizing_held_ = true;
+}
+
+void FakeEngine::release_tokenizing() {
+    const std::lock_guard lock(mutex_);
+    tokenizing_held_ = false;
+    changed_.notify_all();
+}
+
+bool FakeEngine::wait_tokenizing(uint32_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kPatience, [&] { return tokenizing_ == count; });
+}
+
+uint64_t FakeEngine::tokenized_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return tokenized_bytes_;
+}
+
+void FakeEngine::set_requests_max(uint32_t requests) {
+    const std::lock_guard lock(mutex_);
+    requests_max_ = requests;
 }
 
 void FakeEngine::refuse(std::optional<Error> error) {

@@ -27,10 +27,12 @@ class FakeEngine final : public EngineApi {
     ~FakeEngine() override;
 
     const ModelInfo& model() const override { return model_; }
-    Result<std::vector<TokenId>> tokenize(std::string_view text, bool special) const override;
+    Result<std::vector<TokenId>> tokenize(std::string_view text, bool special,
+                                          const TokenizeLimits& limits) const override;
     std::string detokenize(TokenSpan tokens) const override;
     Result<std::vector<TokenId>> tokenize_chat(const std::vector<ChatMessage>& messages,
-                                               bool add_generation_prompt) const override;
+                                               bool add_generation_prompt,
+                                               const TokenizeLimits& limits) const override;
     Result<RequestId> submit(GenerateRequest request, EventSink sink) override;
     void cancel(RequestId id) override;
     Result<Explanation> explain(std::vector<TokenId> prompt, std::string tenant,
@@ -44,6 +46,13 @@ class FakeEngine final : public EngineApi {
     // Requests are accepted and answer one token, then nothing more until release().
     void hold();
     void release();
+    // tokenize() goes on until its limits end it or this is released; how many are at it.
+    void hold_tokenizing();
+    void release_tokenizing();
+    bool wait_tokenizing(uint32_t count);
+    // Tokenizing has gone over this many bytes so far.
+    uint64_t tokenized_bytes() const;
+    void set_requests_max(uint32_t requests);
     // The next submits fail with this.
     void refuse(std::optional<Error> error);
     // Running requests fail with this after their first token.
@@ -72,6 +81,7 @@ class FakeEngine final : public EngineApi {
         size_t text_at = 0;
     };
 
+    Code wait_while_held(const TokenizeLimits& limits) const;
     void run();
     bool can_step(const Job& job) const;
     GenerateEvent step(Job& job);
@@ -81,7 +91,11 @@ class FakeEngine final : public EngineApi {
 
     ModelInfo model_;
     mutable std::mutex mutex_;
-    std::condition_variable changed_;
+    mutable std::condition_variable changed_;
+    mutable uint32_t tokenizing_ = 0;
+    mutable uint64_t tokenized_bytes_ = 0;
+    bool tokenizing_held_ = false;
+    uint32_t requests_max_ = 0;
     std::deque<Job> jobs_;
     std::set<RequestId> open_, cancel_wanted_;
     std::vector<GenerateRequest> requests_;

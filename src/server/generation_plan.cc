@@ -48,17 +48,62 @@ std::optional<ApiError> check_vocabulary(const EngineApi& engine, const Generati
     return std::nullopt;
 }
 
-ApiResult<PlannedPrompt> from_text(const EngineApi& engine, const GenerationBody& body,
-                                   std::string text) {
-    auto tokens = engine.tokenize(text, true);
-    if (!tokens.ok()) {
-        ApiError error = from_engine(tokens.error());
-        error.param = prompt_field(body);
-        return error;
+ApiError over_context(const GenerationBody& body, uint32_t context_tokens, uint64_t text_bytes) {
+    return bad_field(prompt_field(body),
+                     "The model's context is " + std::to_string(context_tokens) +
+                         " tokens, but the prompt of " + std::to_string(text_bytes) +
+                         " bytes has more. Shorten it.",
+                     "context_length_exceeded");
+}
+
+// Tokenizes within what the request may still have: so many tokens that check_context can name an
+// ordinary excess, but no more than a few contexts' worth of work.
+class Tokenizer {
+ public:
+    Tokenizer(const EngineApi& engine, const GenerationBody& body, const RequestStop& stop)
+        : engine_(engine),
+          body_(body),
+          limits_{size_t{4} * engine.model().context_tokens, [&stop] { return stop.code(); }} {}
+
+    ApiResult<std::vector<TokenId>> text(std::string_view text) const {
+        return bounded(text.size(), [&] { return engine_.tokenize(text, true, limits_); });
     }
-    PlannedPrompt planned{std::move(tokens).value(), {}};
-    if (body.echo) planned.text = std::move(text);
-    return planned;
+    ApiResult<std::vector<TokenId>> chat() const {
+        uint64_t bytes = 0;
+        for (const ChatMessage& message : body_.messages) bytes += message.content.size();
+        return bounded(bytes, [&] {
+            return engine_.tokenize_chat(body_.messages, body_.add_generation_prompt, limits_);
+        });
+    }
+
+ private:
+    template <typename Work>
+    ApiResult<std::vector<TokenId>> bounded(uint64_t bytes, Work work) const {
+        const ModelInfo& model = engine_.model();
+        const uint64_t room_bytes = uint64_t{model.context_tokens} * model.longest_token_bytes;
+        if (room_bytes > 0 && bytes > room_bytes)
+            return over_context(body_, model.context_tokens, bytes);
+        auto tokens = work();
+        if (!tokens.ok()) {
+            ApiError error = from_engine(tokens.error());
+            error.param = prompt_field(body_);
+            return error;
+        }
+        if (tokens->size() > limits_.tokens_max)
+            return over_context(body_, model.context_tokens, bytes);
+        return std::move(tokens).value();
+    }
+
+    const EngineApi& engine_;
+    const GenerationBody& body_;
+    TokenizeLimits limits_;
+};
+
+ApiResult<PlannedPrompt> from_text(const Tokenizer& tokenizer, const GenerationBody& body,
+                                   const std::string& text) {
+    auto tokens = tokenizer.text(text);
+    if (!tokens.ok()) return tokens.error();
+    return PlannedPrompt{std::move(tokens.value()), body.echo ? text : std::string()};
 }
 
 ApiResult<PlannedPrompt> from_tokens(const EngineApi& engine, const GenerationBody& body,
@@ -83,22 +128,26 @@ std::optional<ApiError> check_model(const EngineApi& engine, const std::string& 
     return model_not_found(shorten(asked, 128), served);
 }
 
+std::optional<ApiError> check_stop(const RequestStop& stop) {
+    const Code code = stop.code();
+    if (code == Code::ok) return std::nullopt;
+    return from_engine(make_error(code, "the request's time ended before it could be begun"));
+}
+
 ApiResult<std::vector<PlannedPrompt>> plan_prompts(const EngineApi& engine,
-                                                   const GenerationBody& body) {
+                                                   const GenerationBody& body,
+                                                   const RequestStop& stop) {
+    const Tokenizer tokenizer(engine, body, stop);
     std::vector<PlannedPrompt> prompts;
     if (body.chat) {
-        auto tokens = engine.tokenize_chat(body.messages, body.add_generation_prompt);
-        if (!tokens.ok()) {
-            ApiError error = from_engine(tokens.error());
-            error.param = "messages";
-            return error;
-        }
-        prompts.push_back({std::move(tokens).value(), {}});
+        auto tokens = tokenizer.chat();
+        if (!tokens.ok()) return tokens.error();
+        prompts.push_back({std::move(tokens.value()), {}});
     }
     for (const Prompt& prompt : body.prompts) {
         const auto* text = std::get_if<std::string>(&prompt);
         auto planned = text != nullptr
-                           ? from_text(engine, body, *text)
+                           ? from_text(tokenizer, body, *text)
                            : from_tokens(engine, body, *std::get_if<std::vector<TokenId>>(&prompt));
         if (!planned.ok()) return planned.error();
         prompts.push_back(std::move(planned.value()));
@@ -112,13 +161,14 @@ ApiResult<std::vector<PlannedPrompt>> plan_prompts(const EngineApi& engine,
 }
 
 ApiResult<GenerationPlan> plan_generation(const EngineApi& engine, std::string_view bytes,
-                                          bool chat) {
+                                          bool chat, const RequestStop& stop) {
+    if (auto error = check_stop(stop)) return *error;  // it may have waited for a worker
     auto body = chat ? parse_chat(bytes) : parse_completion(bytes);
     if (!body.ok()) return body.error();
     if (auto error = check_model(engine, body.value().model)) return *error;
     GenerationPlan plan{std::move(body.value()), {}};
     if (auto error = check_vocabulary(engine, plan)) return *error;
-    auto prompts = plan_prompts(engine, plan.body);
+    auto prompts = plan_prompts(engine, plan.body, stop);
     if (!prompts.ok()) return prompts.error();
     plan.prompts = std::move(prompts.value());
     for (const PlannedPrompt& prompt : plan.prompts) {

@@ -9,6 +9,7 @@
 
 #include "engine/api.h"
 #include "server/openai_request.h"
+#include "server/request_stop.h"
 
 namespace quire::server {
 
@@ -22,14 +23,19 @@ struct GenerationPlan {
     std::vector<PlannedPrompt> prompts;
 };
 
-// Parses, checks the model's name, tokenizes, checks the context. May take milliseconds; any
-// thread.
+// Parses, checks the model's name, tokenizes, checks the context. May take milliseconds, and ends
+// soon after `stop` says so; any thread.
 ApiResult<GenerationPlan> plan_generation(const EngineApi& engine, std::string_view bytes,
-                                          bool chat);
+                                          bool chat, const RequestStop& stop);
 
-// The prompts of a body as tokens, nothing else checked than that ids are in the vocabulary.
+// The prompts of a body as tokens; checked is that ids are in the vocabulary and that texts are not
+// far over the context.
 ApiResult<std::vector<PlannedPrompt>> plan_prompts(const EngineApi& engine,
-                                                   const GenerationBody& body);
+                                                   const GenerationBody& body,
+                                                   const RequestStop& stop);
+
+// The error for a request that is no longer wanted; none: go on.
+std::optional<ApiError> check_stop(const RequestStop& stop);
 
 // An error unless `asked` is empty or names the served model.
 std::optional<ApiError> check_model(const EngineApi& engine, const std::string& asked);

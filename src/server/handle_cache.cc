@@ -7,11 +7,12 @@
 namespace quire::server {
 namespace {
 
-ApiResult<std::string> explain(App& app, const HttpRequest& request) {
+ApiResult<std::string> explain(App& app, const HttpRequest& request, const RequestStop& stop) {
+    if (auto error = check_stop(stop)) return *error;  // it may have waited for a worker
     auto body = parse_explain(request.body);
     if (!body.ok()) return body.error();
     if (auto error = check_model(app.engine, body.value().model)) return *error;
-    auto prompts = plan_prompts(app.engine, body.value());
+    auto prompts = plan_prompts(app.engine, body.value(), stop);
     if (!prompts.ok()) return prompts.error();
     OrderedJson list = OrderedJson::array();
     for (PlannedPrompt& prompt : prompts.value()) {
@@ -48,18 +49,20 @@ HttpReply reply_of(ApiResult<std::string>& body) {
 }  // namespace
 
 awaitable<void> handle_cache_status(App& app, Exchange& exchange) {
-    std::string body = co_await app.workers.run(
+    std::string body = co_await app.reports.run(
         [&] { return dump_json(cache_status_json(app.engine.cache_status(), app.engine.load())); });
     co_await exchange.reply(json_reply(std::move(body)));
 }
 
 awaitable<void> handle_cache_explain(App& app, Exchange& exchange) {
-    auto body = co_await app.workers.run([&] { return explain(app, exchange.request()); });
+    const auto stop = app.stop_for(exchange.request());
+    exchange.watch([stop] { stop->client_left(); });
+    auto body = co_await app.workers.run([&] { return explain(app, exchange.request(), *stop); });
     co_await exchange.reply(reply_of(body));
 }
 
 awaitable<void> handle_cache_flush(App& app, Exchange& exchange) {
-    auto body = co_await app.workers.run([&] { return flush(app, exchange.request()); });
+    auto body = co_await app.maintenance.run([&] { return flush(app, exchange.request()); });
     co_await exchange.reply(reply_of(body));
 }
 

@@ -96,15 +96,19 @@ awaitable<Outcome> handle(App& app, Exchange& exchange, bool chat) {
     if (app.draining) co_return co_await refuse(exchange, draining_error());
     auto executor = co_await net::this_coro::executor;
     auto queue = std::make_shared<EventQueue>(executor);
-    exchange.watch([queue] { queue->set_client_gone(); });
+    const auto stop = app.stop_for(request);
+    exchange.watch([queue, stop] {
+        queue->set_client_gone();
+        stop->client_left();
+    });
 
-    auto plan =
-        co_await app.workers.run([&] { return plan_generation(app.engine, request.body, chat); });
-    if (!plan.ok()) co_return co_await refuse(exchange, plan.error());
+    auto plan = co_await app.workers.run(
+        [&] { return plan_generation(app.engine, request.body, chat, *stop); });
     if (queue->client_gone()) co_return Outcome::cancelled;
+    if (!plan.ok()) co_return co_await refuse(exchange, plan.error());
     Submission submission(app.engine, queue);
     auto refused =
-        co_await app.workers.run([&] { return submission.submit(plan.value(), request.tenant); });
+        co_await app.reports.run([&] { return submission.submit(plan.value(), request.tenant); });
     if (refused) co_return co_await refuse(exchange, *refused);
     Answer answer(app.engine, plan.value(), answer_settings(app, request, chat));
     RequestLatency latency(app.metrics, request.tenant, request.received_ns, answer.choice_count());

@@ -25,7 +25,7 @@ awaitable<void> handle_version(App& app, Exchange& exchange) {
 awaitable<void> handle_metrics(App& app, Exchange& exchange) {
     HttpReply reply;
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    reply.body = co_await app.workers.run([&app] { return app.metrics.registry().text(); });
+    reply.body = co_await app.reports.run([&app] { return app.metrics.registry().text(); });
     co_await exchange.reply(std::move(reply));
 }
 

@@ -7,14 +7,17 @@
 namespace quire::server {
 namespace {
 
-ApiResult<std::string> tokenize(const EngineApi& engine, std::string_view bytes) {
+ApiResult<std::string> tokenize(const EngineApi& engine, std::string_view bytes,
+                                const RequestStop& stop) {
     auto body = parse_tokenize(bytes);
     if (!body.ok()) return body.error();
     if (auto error = check_model(engine, body.value().model)) return *error;
+    const TokenizeLimits limits{.stop = [&stop] { return stop.code(); }};
     const auto tokens =
         body.value().messages.empty()
-            ? engine.tokenize(body.value().prompt, body.value().add_special_tokens)
-            : engine.tokenize_chat(body.value().messages, body.value().add_generation_prompt);
+            ? engine.tokenize(body.value().prompt, body.value().add_special_tokens, limits)
+            : engine.tokenize_chat(body.value().messages, body.value().add_generation_prompt,
+                                   limits);
     if (!tokens.ok()) return from_engine(tokens.error());
     OrderedJson out = {{"count", tokens->size()},
                        {"max_model_len", request_tokens_max(engine.model())},
@@ -28,7 +31,8 @@ ApiResult<std::string> tokenize(const EngineApi& engine, std::string_view bytes)
     return dump_json(out);
 }
 
-ApiResult<std::string> detokenize(const EngineApi& engine, std::string_view bytes) {
+ApiResult<std::string> detokenize(const EngineApi& engine, std::string_view bytes,
+                                  const RequestStop&) {
     auto body = parse_detokenize(bytes);
     if (!body.ok()) return body.error();
     if (auto error = check_model(engine, body.value().model)) return *error;
@@ -43,11 +47,15 @@ ApiResult<std::string> detokenize(const EngineApi& engine, std::string_view byte
     return dump_json(out);
 }
 
-using Answerer = ApiResult<std::string> (*)(const EngineApi&, std::string_view);
+using Answerer = ApiResult<std::string> (*)(const EngineApi&, std::string_view, const RequestStop&);
 
 awaitable<void> answer(App& app, Exchange& exchange, Answerer answerer) {
-    auto body =
-        co_await app.workers.run([&] { return answerer(app.engine, exchange.request().body); });
+    const auto stop = app.stop_for(exchange.request());
+    exchange.watch([stop] { stop->client_left(); });
+    auto body = co_await app.workers.run([&]() -> ApiResult<std::string> {
+        if (auto error = check_stop(*stop)) return *error;  // it may have waited for a worker
+        return answerer(app.engine, exchange.request().body, *stop);
+    });
     // Not inside the co_await: g++ 12 destroys temporaries of a conditional there twice.
     HttpReply reply = body.ok() ? json_reply(std::move(body.value())) : error_reply(body.error());
     co_await exchange.reply(std::move(reply));

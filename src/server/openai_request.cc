@@ -99,6 +99,9 @@ void read_sampling(Fields& fields, GenerationBody& body) {
     Sampling& s = body.sampling;
     real("temperature", 0, 2, s.temperature);
     real("top_p", 0, 1, s.top_p);
+    if (s.top_p == 0) {
+        fields.fail("top_p", "'top_p' must be above 0; for the likeliest token, 'temperature' 0.");
+    }
     real("min_p", 0, 1, s.min_p);
     real("repetition_penalty", 0.01, 10, s.repetition_penalty);
     real("presence_penalty", -2, 2, s.presence_penalty);

@@ -153,6 +153,8 @@ Server::~Server() {
         co_await impl_->wait_until_empty(kCutTime);
     });
     impl_->app.workers.stop();
+    impl_->app.reports.stop();
+    impl_->app.maintenance.stop();
     impl_->keep_running.reset();
     impl_->io.stop();
     impl_->thread.join();

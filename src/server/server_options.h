@@ -25,7 +25,11 @@ struct ServerOptions {
     uint64_t max_body_bytes = 8ull << 20;
     uint32_t max_header_bytes = 32u << 10;
     uint32_t max_connections = 1024;
-    uint32_t worker_threads = 2;  // tokenizing, templates, flushes: whatever may take milliseconds
+    uint32_t worker_threads = 2;  // parsing, templates, tokenizing
+
+    // For what happens before the engine has the request, from its header on; the engine has its
+    // own.
+    int64_t request_timeout_ns = 600 * kSecondNs;
 
     int64_t header_timeout_ns = 10 * kSecondNs;  // from the first byte to the end of the header
     int64_t body_timeout_ns = 60 * kSecondNs;

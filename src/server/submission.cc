@@ -26,6 +26,13 @@ Submission::~Submission() {
 std::optional<ApiError> Submission::submit(const GenerationPlan& plan, const std::string& tenant) {
     const uint64_t seed = fresh_seed();
     const auto choices = static_cast<uint32_t>(plan.prompts.size() * plan.body.n);
+    const uint32_t choices_max = engine_.load().requests_max;
+    if (choices_max > 0 && choices > choices_max) {
+        return bad_field("n", "The request asks for " + std::to_string(choices) +
+                                  " choices (prompts x n), but this server takes " +
+                                  std::to_string(choices_max) +
+                                  " at once (--max-running and --max-queue).");
+    }
     running_.resize(choices);
     for (uint32_t choice = 0; choice < choices; ++choice) {
         GenerateRequest request =

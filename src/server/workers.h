@@ -1,5 +1,6 @@
 // A few threads for what may take milliseconds (tokenizing, templates, flushes), away from the I/O
-// thread, so that one long prompt does not stall the streams of others.
+// thread, so that one long prompt does not stall the streams of others. Work of different lengths
+// has Workers of its own, so that what takes long is not waited for by what does not.
 #pragma once
 
 #include <cstdint>

@@ -101,7 +101,7 @@ class EngineTest : public ::testing::TestWithParam<const char*> {
     }
     GenerateRequest greedy(const std::string& text, uint32_t max_tokens) const {
         GenerateRequest request;
-        auto tokens = engine_->tokenize(text, true);
+        auto tokens = engine_->tokenize(text, true, {});
         EXPECT_TRUE(tokens.ok());
         request.prompt = *tokens;
         request.max_tokens = max_tokens;

@@ -35,6 +35,9 @@ constexpr char kExamples[] = R"(Examples:
 
 constexpr char kName[] = "serve";
 
+// After the drain: for last words, for cutting connections and for a tokenizer that is at work.
+constexpr int64_t kShutdownGrace_ns = int64_t{15} * 1'000'000'000;
+
 // For scripts that asked for port 0: the file appears whole, when the server answers.
 Status write_port_file(const std::string& path, uint16_t port) {
     if (path.empty()) return {};
@@ -83,11 +86,13 @@ int serve(const ServeOptions& options, const std::string& port_file) {
         commands::fail(kName, written.error().message);
         return commands::kExitNotOk;
     }
-    wait_and_drain([&] {
-        std::cout << "finishing what runs; a second signal ends at once" << std::endl;
+    // Not to stdout: nobody may read it any more, and then a write would wait for ever.
+    const auto drain = [&] {
+        log::info("draining", "finishing what runs; a second signal ends at once");
         (*server)->drain(options.drain_timeout_ns);
-    });
-    server.value().reset();
+        server.value().reset();
+    };
+    wait_and_drain(drain, options.drain_timeout_ns + kShutdownGrace_ns);
     return commands::kExitOk;
 }
 

@@ -69,6 +69,7 @@ server::ServerOptions server_options(const ServeOptions& options) {
     out.port = options.port;
     for (const ApiKeyOption& key : options.api_keys) out.keys.push_back({key.key, key.tenant});
     out.version = QUIRE_VERSION;
+    out.request_timeout_ns = options.request_timeout_ns;
     out.max_body_bytes = options.body_limit_bytes;
     out.max_header_bytes = static_cast<uint32_t>(options.header_limit_bytes);
     return out;

@@ -37,7 +37,7 @@ std::string mark_for(const std::vector<ChatMessage>& messages) {
 
 Result<std::vector<TokenId>> chat_tokens(const Vocab& vocab, const ChatTemplate& chat,
                                          const std::vector<ChatMessage>& messages,
-                                         bool add_generation_prompt) {
+                                         bool add_generation_prompt, const TokenizeLimits& limits) {
     const std::string mark = mark_for(messages);
     std::vector<ChatMessage> disarmed;
     for (const ChatMessage& message : messages) {
@@ -45,7 +45,7 @@ Result<std::vector<TokenId>> chat_tokens(const Vocab& vocab, const ChatTemplate&
     }
     const auto text = chat.render(disarmed, add_generation_prompt);
     if (!text.ok()) return text.error();
-    return vocab.tokenize(*text, true, mark);
+    return vocab.tokenize(*text, true, limits, mark);
 }
 
 }  // namespace quire

@@ -19,6 +19,7 @@ namespace quire {
 // Errors as ChatTemplate::render and Vocab::tokenize.
 Result<std::vector<TokenId>> chat_tokens(const Vocab& vocab, const ChatTemplate& chat,
                                          const std::vector<ChatMessage>& messages,
-                                         bool add_generation_prompt);
+                                         bool add_generation_prompt,
+                                         const TokenizeLimits& limits = {});
 
 }  // namespace quire

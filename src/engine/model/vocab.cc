@@ -15,11 +15,16 @@ namespace quire {
 namespace {
 
 constexpr size_t kTextMax = size_t{64} << 20;
+constexpr size_t kStopBytes = 512;     // tokenized before limits.stop is asked again
+constexpr size_t kSpecialsMax = 8192;  // parts of a text that cannot be cut into them
 
 std::string without(std::string_view text, std::string_view mark) {
-    std::string out(text);
-    if (mark.empty()) return out;
-    for (size_t at = 0; (at = out.find(mark, at)) != std::string::npos;) out.erase(at, mark.size());
+    std::string out;
+    for (size_t from = 0; from <= text.size();) {
+        const size_t to = std::min(text.find(mark, from), text.size());
+        out += text.substr(from, to - from);
+        from = to + mark.size();
+    }
     return out;
 }
 
@@ -59,6 +64,7 @@ Status Vocab::load(const std::string& gguf_path) {
                                              "before or after a text; convert the model again");
     init_pieces();
     init_splitter();
+    init_longest();
     if (const char* text = llama_model_chat_template(model_, nullptr)) chat_template_ = text;
     return {};
 }
@@ -68,6 +74,7 @@ Vocab::~Vocab() {
 }
 
 Result<std::vector<TokenId>> Vocab::tokenize(std::string_view text, bool special,
+                                             const TokenizeLimits& limits,
                                              std::string_view mark) const {
     if (text.size() > kTextMax)
         return make_error(Code::invalid, "a text of " + std::to_string(text.size()) +
@@ -78,51 +85,76 @@ Result<std::vector<TokenId>> Vocab::tokenize(std::string_view text, bool special
         text = repaired;
     }
     std::vector<TokenId> tokens;
-    bool ok = true;
     try {
-        ok = split_ ? append_parts(text, special, mark, &tokens)
-                    : append_whole(text, special, mark, &tokens);
+        if (!split_) {
+            QUIRE_TRY(append_whole(text, special, mark, &tokens));
+            return tokens;
+        }
+        const std::vector<TextPart> parts = splitter_.split(text, special);
+        // Chat templates may write BOS themselves; it is not put twice.
+        const bool written = !parts.empty() && parts[0].special == bos_;
+        if (special && adds_bos() && !written) tokens.push_back(bos_);
+        QUIRE_TRY(append_parts(parts, mark, limits, &tokens));
     } catch (const std::exception& e) {
         return make_error(Code::invalid, std::string("the text cannot be tokenized: ") + e.what());
     }
-    if (!ok) return make_error(Code::invalid, "the text cannot be tokenized");
     return tokens;
 }
 
-bool Vocab::append_parts(std::string_view text, bool special, std::string_view mark,
-                         std::vector<TokenId>* out) const {
-    const std::vector<TextPart> parts = splitter_.split(text, special);
-    // Chat templates may write BOS themselves; it is not put twice.
-    const bool written = !parts.empty() && parts[0].control == bos_;
-    if (special && adds_bos() && !written) out->push_back(bos_);
+Status Vocab::append_parts(const std::vector<TextPart>& parts, std::string_view mark,
+                           const TokenizeLimits& limits, std::vector<TokenId>* out) const {
+    size_t done = 0;
+    size_t asked_at = 0;  // bytes done when `stop` was asked
     for (const TextPart& part : parts) {
-        if (part.control >= 0)
-            out->push_back(part.control);
-        else if (!append(without(part.text, mark), false, out))
-            return false;
+        if (out->size() > limits.tokens_max) break;
+        if (limits.stop && (done == 0 || done - asked_at >= kStopBytes)) {
+            asked_at = done;
+            if (const Code code = limits.stop(); code != Code::ok)
+                return make_error(code, "tokenizing was given up");
+        }
+        done += part.text.size();
+        if (part.special >= 0) {
+            out->push_back(part.special);
+        } else if (!mark.empty() && part.text.find(mark) != std::string_view::npos) {
+            // The mark may have kept tokens from being found that are looked for in any text.
+            const std::string clean = without(part.text, mark);
+            QUIRE_TRY(append_parts(splitter_.split(clean, false), {}, limits, out));
+        } else {
+            QUIRE_TRY(append(part.text, false, out));
+        }
     }
-    return true;
+    return {};
 }
 
 // For tokenizers that only libllama can cut. A marked name is cut at its mark, and each half is
 // only text; that this may be another cut than the tokenizer's own is the price.
-bool Vocab::append_whole(std::string_view text, bool special, std::string_view mark,
-                         std::vector<TokenId>* out) const {
+Status Vocab::append_whole(std::string_view text, bool special, std::string_view mark,
+                           std::vector<TokenId>* out) const {
+    // What libllama does with special tokens is quadratic in their number.
+    if (splitter_.split(text, special).size() > kSpecialsMax)
+        return make_error(Code::invalid, "the text holds more than " +
+                                             std::to_string(kSpecialsMax / 2) +
+                                             " special tokens of the model; shorten it");
     const size_t at = mark.empty() ? std::string_view::npos : text.find(mark);
     if (at == std::string_view::npos) return append(text, special, out);
-    if (!append(text.substr(0, at), special, out)) return false;
+    QUIRE_TRY(append(text.substr(0, at), special, out));
     for (size_t from = at + mark.size(); from <= text.size();) {
         const size_t to = std::min(text.find(mark, from), text.size());
         std::vector<TokenId> more;
-        if (!append(text.substr(from, to - from), special, &more)) return false;
+        QUIRE_TRY(append(text.substr(from, to - from), special, &more));
         const bool again = special && adds_bos() && !more.empty() && more[0] == bos_;
         out->insert(out->end(), more.begin() + (again ? 1 : 0), more.end());
         from = to + mark.size();
     }
-    return true;
+    return {};
 }
 
-bool Vocab::append(std::string_view text, bool special, std::vector<TokenId>* out) const {
+Status Vocab::append(std::string_view text, bool special, std::vector<TokenId>* out) const {
+    if (text.size() > kStretchBytesMax)
+        return make_error(Code::invalid,
+                          "the text has a stretch of " + std::to_string(text.size()) +
+                              " bytes in which no letter, blank and letter follow each other; " +
+                              std::to_string(kStretchBytesMax) + " can be tokenized; shorten it");
     const size_t before = out->size();
     size_t room = text.size() + 8;
     for (int attempt = 0; attempt < 2; ++attempt) {
@@ -132,13 +164,12 @@ bool Vocab::append(std::string_view text, bool special, std::vector<TokenId>* ou
                            out->data() + before, static_cast<int32_t>(room), special, special);
         if (n >= 0) {
             out->resize(before + static_cast<size_t>(n));
-            return true;
+            return {};
         }
         if (n == std::numeric_limits<int32_t>::min()) break;
         room = static_cast<size_t>(-n);
     }
-    out->resize(before);
-    return false;
+    return make_error(Code::invalid, "the text cannot be tokenized");
 }
 
 void Vocab::init_pieces() {
@@ -154,21 +185,31 @@ void Vocab::init_splitter() {
     const auto type = llama_vocab_type(vocab_);
     // Some tokenizers put a blank before each text they are given; a cut would add another.
     std::vector<TokenId> letter;
-    bool cut_words = append("a", false, &letter) && detokenize(letter) == "a";
-    std::unordered_map<std::string, TokenId> control;
+    bool cut_words = append("a", false, &letter).ok() && detokenize(letter) == "a";
+    std::vector<SpecialToken> special;
     split_ = (type == LLAMA_VOCAB_TYPE_SPM || type == LLAMA_VOCAB_TYPE_BPE) &&
              !llama_vocab_get_add_eos(vocab_);
     constexpr int kStrips = LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP;
+    constexpr int kControl = LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN;
     for (TokenId t = 0; t < size(); ++t) {
         const llama_token_attr attr = llama_vocab_get_attr(vocab_, t);
         if ((attr & kStrips) != 0) split_ = false;
-        if ((attr & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0) {
-            if (std::string name = render(t, true); !name.empty()) control.emplace(name, t);
+        if ((attr & (kControl | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0) {
+            const char* text = llama_vocab_get_text(vocab_, t);
+            if (*text != '\0') special.push_back({text, t, (attr & kControl) == 0});
         } else if (spans_words(piece(t))) {
             cut_words = false;
         }
     }
-    splitter_ = TextSplitter(std::move(control), cut_words);
+    splitter_ = TextSplitter(std::move(special), cut_words);
+}
+
+void Vocab::init_longest() {
+    if (!split_) return;  // others may drop or change text before they look for tokens
+    for (TokenId t = 0; t < size(); ++t) {
+        const size_t bytes = std::max(piece(t).size(), render(t, true).size());
+        longest_token_bytes_ = std::max(longest_token_bytes_, static_cast<uint32_t>(bytes));
+    }
 }
 
 std::string_view Vocab::piece(TokenId token) const {

@@ -2,6 +2,7 @@
 #include "engine/model/vocab.h"
 
 #include <random>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <llama.h>
@@ -46,8 +47,10 @@ TEST_P(RealVocab, PartsGiveTheTokensOfTheWhole) {
     ASSERT_NE(model, nullptr);
     const llama_vocab* plain = llama_model_get_vocab(model);
     const std::string text = prose(20000);
-    const std::string control[] = {"<|im_end|>", "<|im_start|>", "<start_of_turn>", "<eos>",
-                                   "<|im"};
+    const std::string control[] = {
+        "<|im_end|>", "<|im_start|>", "<start_of_turn>",         "<eos>",
+        "<|im",       "</table>",     std::string(70, '\n'),     std::string(40, '\t'),
+        "x\n\ny\n",   " \n",          std::string(45, ' ') + "a"};
     for (uint32_t seed = 1; seed <= 25; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         std::mt19937 rng(seed);
@@ -99,6 +102,52 @@ TEST_P(RealVocab, HostileTextIsHarmless) {
     }
     EXPECT_EQ(vocab_->detokenize(std::vector<TokenId>{-1, 1 << 30}), "");
     EXPECT_EQ(vocab_->label(-5), "");
+}
+
+// Each takes a moment; with work that grows by the square several take minutes.
+TEST_P(RealVocab, LongTextTakesTimeInProportion) {
+    for (const char* piece : {" ", "\n", "\t", "x\n", " \n", "<b>", "<b", "<eos>", "<|im_end|>"}) {
+        SCOPED_TRACE(piece);
+        std::string text;
+        while (text.size() < 200'000) text += piece;
+        for (const bool special : {false, true}) {
+            const auto tokens = vocab_->tokenize(text, special);
+            ASSERT_TRUE(tokens.ok()) << tokens.error().message;
+            EXPECT_GE(tokens->size() * vocab_->longest_token_bytes(), text.size());
+        }
+    }
+}
+
+TEST_P(RealVocab, LimitsEndTheWork) {
+    std::string text;
+    while (text.size() < 200'000) text += "The quick brown fox ";
+    int asked = 0;
+    const auto stop_at = [&](int count, Code code) {
+        asked = 0;
+        return TokenizeLimits{
+            .stop = [&asked, count, code] { return ++asked < count ? Code::ok : code; }};
+    };
+    EXPECT_EQ(vocab_->tokenize(text, true, stop_at(1, Code::cancelled)).code(), Code::cancelled);
+    EXPECT_EQ(vocab_->tokenize(text, true, stop_at(9, Code::timeout)).code(), Code::timeout);
+    EXPECT_EQ(asked, 9);
+    EXPECT_TRUE(vocab_->tokenize(text, true, stop_at(1 << 20, Code::timeout)).ok());
+    EXPECT_GE(asked, 200);
+    const auto cut = vocab_->tokenize(text, true, {.tokens_max = 1000});
+    ASSERT_TRUE(cut.ok());
+    EXPECT_GT(cut->size(), 1000u);
+    EXPECT_LT(cut->size(), 2000u);
+    const auto stretch = vocab_->tokenize(std::string(kStretchBytesMax + 1, 'a'), false);
+    ASSERT_FALSE(stretch.ok());
+    EXPECT_EQ(stretch.code(), Code::invalid);
+    EXPECT_NE(stretch.error().message.find("1048577 bytes"), std::string::npos);
+}
+
+TEST_P(RealVocab, NoTokenIsLongerThanTheLongest) {
+    ASSERT_GT(vocab_->longest_token_bytes(), 0u);
+    size_t longest = 0;
+    for (TokenId t = 0; t < vocab_->size(); ++t)
+        longest = std::max({longest, vocab_->piece(t).size(), vocab_->label(t).size()});
+    EXPECT_EQ(vocab_->longest_token_bytes(), longest);
 }
 
 TEST_P(RealVocab, BosIsPutOnceWhenTheModelWantsIt) {
@@ -188,8 +237,8 @@ TEST(TextSplitter, CutsAtControlTokensAndBetweenWordsOnly) {
     const auto parts = splitter.split("x<a>><b>y<", true);
     ASSERT_EQ(parts.size(), 4u);
     EXPECT_EQ(parts[0].text, "x");
-    EXPECT_EQ(parts[1].control, 2);  // the longest
-    EXPECT_EQ(parts[2].control, 3);
+    EXPECT_EQ(parts[1].special, 2);  // the longest
+    EXPECT_EQ(parts[2].special, 3);
     EXPECT_EQ(parts[3].text, "y<");
     EXPECT_EQ(splitter.split("x<a>y", false).size(), 1u);
     EXPECT_TRUE(splitter.split("", true).empty());
@@ -202,7 +251,7 @@ TEST(TextSplitter, CutsAtControlTokensAndBetweenWordsOnly) {
     const std::string text = prose(10000);
     std::string joined;
     for (const TextPart& p : splitter.split(text, true)) {
-        if (p.control < 0 && !joined.empty() && joined.back() != '>') {
+        if (p.special < 0 && !joined.empty() && joined.back() != '>') {
             EXPECT_TRUE(isalpha(joined.back()));
             EXPECT_EQ(p.text[0], ' ');
             EXPECT_TRUE(isalpha(p.text[1]));
@@ -210,6 +259,49 @@ TEST(TextSplitter, CutsAtControlTokensAndBetweenWordsOnly) {
         joined += p.text;
     }
     EXPECT_EQ(joined, text);
+}
+
+// The fast way against the one written for reading, over vocabularies of which some overlap.
+TEST(TextSplitter, FindsWhatLookingForOneTokenAfterTheOtherFinds) {
+    for (uint32_t seed = 1; seed <= 300; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        std::mt19937 rng(seed);
+        const auto letters = [&](size_t n, uint32_t alphabet) {
+            std::string s;
+            while (s.size() < n) s += static_cast<char>('a' + rng() % alphabet);
+            return s;
+        };
+        std::vector<SpecialToken> tokens;
+        std::set<std::string> seen;
+        for (uint32_t i = 0; i < 2 + rng() % 6; ++i) {
+            std::string name = rng() % 3 == 0 ? std::string(1 + rng() % 5, ' ')
+                                              : "<" + letters(1 + rng() % 2, 2) + ">";
+            if (seed % 2 == 0 && rng() % 2 == 0) name = letters(1 + rng() % 4, 3);  // may overlap
+            if (seen.insert(name).second)
+                tokens.push_back({name, static_cast<TokenId>(i), rng() % 2 == 0});
+        }
+        std::string text;
+        for (int i = 0; i < 40; ++i)
+            text += rng() % 2 == 0 ? tokens[rng() % tokens.size()].text : letters(rng() % 4, 3);
+        const TextSplitter splitter(tokens, false);
+        for (const bool special : {false, true}) {
+            const auto got = splitter.split(text, special);
+            const auto want = splitter.split_by_rank(text, special);
+            ASSERT_EQ(got.size(), want.size()) << text;
+            for (size_t i = 0; i < got.size(); ++i) {
+                EXPECT_EQ(got[i].text, want[i].text) << text;
+                EXPECT_EQ(got[i].special, want[i].special) << text;
+            }
+        }
+    }
+}
+
+TEST(TextSplitter, ALongerTokenGoesBeforeOneThatBeginsEarlier) {
+    const TextSplitter splitter({{"ab", 1, true}, {"bcd", 2, true}}, false);
+    const auto parts = splitter.split("abcd", false);
+    ASSERT_EQ(parts.size(), 2u);
+    EXPECT_EQ(parts[0].text, "a");
+    EXPECT_EQ(parts[1].special, 2);
 }
 
 }  // namespace
