@@ -1,5 +1,6 @@
 #include "server/connection.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <tuple>
@@ -34,9 +35,64 @@ ApiError refuse(int status, std::string code, std::string message) {
     return error;
 }
 
+std::string_view trimmed(std::string_view text) {
+    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+    while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+    return text;
+}
+
+// Whether every field of this name has this value, and there is at most one if `once`.
+template <typename Message>
+bool only(const Message& message, http::field name, std::string_view value, bool once) {
+    const auto [begin, end] = message.equal_range(name);
+    size_t count = 0;
+    for (auto at = begin; at != end; ++at, ++count) {
+        const std::string_view given(at->value().data(), at->value().size());
+        if (!boost::beast::iequals(trimmed(given), value)) return false;
+    }
+    return !once || count <= 1;
+}
+
+// What would leave it open where the body ends or whom the request is for; a proxy before us may
+// have read it differently, and then the bytes after it would be somebody else's.
+std::optional<ApiError> check_head(const RequestParser& parser) {
+    const auto& message = parser.get();
+    if (message.count(http::field::transfer_encoding) > 0 &&
+        (message.version() < 11 ||
+         !only(message, http::field::transfer_encoding, "chunked", true))) {
+        return refuse(400, "bad_http",
+                      "The only Transfer-Encoding taken is 'chunked', once, in HTTP/1.1.");
+    }
+    const auto length = message[http::field::content_length];
+    if (message.count(http::field::content_length) > 1 ||
+        !std::all_of(length.begin(), length.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+        return refuse(400, "bad_http", "The request must have one Content-Length, a number.");
+    }
+    if (!only(message, http::field::content_encoding, "identity", false)) {
+        return refuse(415, "unsupported_encoding",
+                      "The request body is compressed; send it without Content-Encoding.");
+    }
+    const size_t hosts = message.count(http::field::host);
+    if (hosts > 1 || (hosts == 0 && message.version() >= 11)) {
+        return refuse(400, "bad_http", "The request must have exactly one Host header.");
+    }
+    return std::nullopt;
+}
+
+// A target may name the server too, as for a proxy: http://host/path.
+std::string_view path_of(std::string_view target) {
+    for (const std::string_view scheme : {"http://", "https://"}) {
+        if (!boost::beast::iequals(target.substr(0, scheme.size()), scheme)) continue;
+        const size_t path = target.find_first_of("/?", scheme.size());
+        return path == std::string_view::npos ? "/" : target.substr(path);
+    }
+    return target;
+}
+
 void fill_head(const RequestParser& parser, HttpRequest& into) {
     const auto& message = parser.get();
-    const std::string_view target(message.target().data(), message.target().size());
+    const std::string_view target =
+        path_of(std::string_view(message.target().data(), message.target().size()));
     const size_t mark = target.find('?');
     into.method = std::string(message.method_string());
     into.path = std::string(target.substr(0, mark));
@@ -76,6 +132,11 @@ awaitable<Connection::Read> Connection::read_request(HttpRequest& into) {
     auto [error, count] = co_await http::async_read_header(socket_, buffer_, parser, kAwait);
     std::ignore = count;
     if (error) co_return failed(error);
+    if (auto wrong = check_head(parser)) {
+        disarm();
+        refusal_ = std::move(*wrong);
+        co_return Read::refused;
+    }
     fill_head(parser, into);
     const Read outcome = co_await read_body(parser);
     if (outcome == Read::request) into.body = std::move(parser.get().body());

@@ -169,6 +169,76 @@ TEST(Connection, GarbageIsRefused) {
     EXPECT_EQ(t.get("/health").status, 200);
 }
 
+// Where a body ends is never guessed: one refusal, and nothing of what follows is served.
+TEST(Connection, RequestsThatAProxyMayReadDifferentlyAreRefusedAndTheConnectionEnds) {
+    TestServer t;
+    const std::string hidden = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
+    const std::string chunked = "0\r\n\r\n" + hidden;
+    for (const std::string& head : {
+             std::string("Transfer-Encoding: identity\r\nHost: x"),
+             std::string("Transfer-Encoding: gzip\r\nHost: x"),
+             std::string("Transfer-Encoding: chunked, identity\r\nHost: x"),
+             std::string("Transfer-Encoding: chunked, gzip\r\nHost: x"),
+             std::string("Transfer-Encoding: gzip, chunked\r\nHost: x"),
+             std::string("Transfer-Encoding: chunked, chunked\r\nHost: x"),
+             std::string("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\nHost: x"),
+             std::string("Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\nHost: x"),
+             std::string("Transfer-Encoding: xchunked\r\nHost: x"),
+             std::string("Transfer-Encoding: chunked;a=b\r\nHost: x"),
+             std::string("Transfer-Encoding: \"chunked\"\r\nHost: x"),
+             std::string("Transfer-Encoding:\r\nHost: x"),
+             std::string("Transfer-Encoding: chunked\r\nContent-Length: 5\r\nHost: x"),
+             std::string("Transfer-Encoding : chunked\r\nHost: x"),
+             std::string("Content-Length: +5\r\nHost: x"),
+             std::string("Content-Length: 5, 5\r\nHost: x"),
+             std::string("Content-Length: 0\r\nHost: x\r\nHost: y"),
+             std::string("Content-Length: 0"),  // no Host
+         }) {
+        SCOPED_TRACE(head);
+        RawSocket socket(t.server->port());
+        socket.send("POST /tokenize HTTP/1.1\r\n" + head + "\r\n\r\n" + chunked);
+        const std::string reply = socket.read_all();
+        EXPECT_EQ(status_of(reply), 400) << reply;
+        EXPECT_NE(reply.find("Connection: close"), std::string::npos) << reply;
+        EXPECT_EQ(reply.find("HTTP/1.1 ", 5), std::string::npos) << reply;
+    }
+    RawSocket old(t.server->port());
+    old.send("POST /tokenize HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked);
+    EXPECT_EQ(status_of(old.read_all()), 400);
+}
+
+TEST(Connection, CompressedBodiesAreRefused) {
+    TestServer t;
+    for (const char* encoding : {"gzip", "br", "identity, gzip", "deflate"}) {
+        RawSocket socket(t.server->port());
+        socket.send(post("/tokenize", "{}", "Content-Encoding: " + std::string(encoding) + "\r\n"));
+        const std::string reply = socket.read_all();
+        EXPECT_EQ(status_of(reply), 415) << reply;
+        EXPECT_NE(reply.find("unsupported_encoding"), std::string::npos);
+    }
+    RawSocket socket(t.server->port());
+    socket.send(post("/tokenize", R"({"prompt":"x"})",
+                     "Content-Encoding: identity\r\nTransfer-Encoding-Not: x\r\n"
+                     "Connection: close\r\n"));
+    EXPECT_EQ(status_of(socket.read_all()), 200);
+}
+
+TEST(Connection, ATargetMayNameTheServer) {
+    TestServer t;
+    const std::pair<const char*, int> targets[] = {
+        {"http://x/health", 200},  {"HTTP://x:80/health?q=http://y/", 200},
+        {"https://x/health", 200}, {"http://x", 404},
+        {"http://x?q", 404},       {"http:///health", 200},
+        {"/http://x/health", 404}};
+    for (const auto& [target, status] : targets) {
+        SCOPED_TRACE(target);
+        RawSocket socket(t.server->port());
+        ASSERT_TRUE(socket.send("GET " + std::string(target) +
+                                " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+        EXPECT_EQ(status_of(socket.read_all()), status);
+    }
+}
+
 TEST(Connection, SlowHeadersAndBodiesTimeOut) {
     ServerOptions options;
     options.header_timeout_ns = 50 * kMs;
