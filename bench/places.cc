@@ -60,6 +60,20 @@ Result<std::vector<BenchModel>> find_models(const std::vector<std::string>& path
     return models;
 }
 
+Status check_scratch_dir(const std::string& dir) {
+    std::error_code error;
+    const fs::path path = fs::absolute(dir, error).lexically_normal();
+    const fs::path bare =
+        path.has_filename() ? path : path.parent_path();  // without "/" at the end
+    if (fs::is_directory(bare, error)) return {};
+    if (!fs::exists(bare, error) && bare.parent_path() != bare.root_path() &&
+        fs::is_directory(bare.parent_path(), error))
+        return {};
+    return make_error(
+        Code::invalid,
+        "--dir " + dir + " is not a folder, nor a new one in a folder; create it first");
+}
+
 Result<ScratchFolder> ScratchFolder::create(const std::string& parent) {
     std::error_code error;
     fs::create_directories(parent, error);

@@ -22,6 +22,10 @@ struct BenchModel {
 // how to get it.
 Result<std::vector<BenchModel>> find_models(const std::vector<std::string>& paths);
 
+// invalid: neither `dir` nor the folder that is to hold it exists; a folder that was mistyped is
+// not to be made up from the root on.
+Status check_scratch_dir(const std::string& dir);
+
 // An empty folder, gone with the object.
 class ScratchFolder {
  public:

@@ -1,7 +1,13 @@
 // quire: one binary, a subcommand a row. `quire help` and `quire --help` list them.
+#include <csignal>
+#include <cstdio>
+#include <exception>
 #include <iostream>
+#include <new>
 #include <span>
 #include <string_view>
+
+#include <unistd.h>
 
 #include "apps/quire/chat/chat_command.h"
 #include "apps/quire/commands/commands.h"
@@ -47,13 +53,43 @@ void print_help(std::ostream& out) {
     out << kExamples;
 }
 
+constexpr int kExitFailed = 1;
+
+int run(const Subcommand& row, int argc, char** argv) {
+    try {
+        return row.run(argc, argv);
+    } catch (const std::bad_alloc&) {
+        std::cerr << "quire " << row.name << ": out of memory; raise the limit (ulimit -v)\n";
+    } catch (const std::exception& e) {
+        std::cerr << "quire " << row.name << ": " << e.what() << "\n";
+    }
+    return kExitFailed;
+}
+
+// For what a thread other than main's throws: one line, and no core file for a full machine.
+[[noreturn]] void end_with_a_line() {
+    const char* why = "it cannot go on";
+    try {
+        if (std::current_exception()) std::rethrow_exception(std::current_exception());
+    } catch (const std::bad_alloc&) {
+        why = "out of memory; raise the limit (ulimit -v)";
+    } catch (...) {
+        why = "the machine gives no more threads or memory; raise its limits (ulimit -u, -v)";
+    }
+    std::fprintf(stderr, "quire: %s\n", why);
+    ::_exit(kExitFailed);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+    std::set_terminate(end_with_a_line);
+    // A write past the limit on file sizes (ulimit -f) fails as one to a full disk does.
+    std::signal(SIGXFSZ, SIG_IGN);
     const std::span<char*> arguments(argv, static_cast<size_t>(argc));
     const std::string_view name = arguments.size() > 1 ? arguments[1] : "";
     for (const Subcommand& row : kSubcommands) {
-        if (row.name == name) return row.run(argc - 1, argv + 1);
+        if (row.name == name) return run(row, argc - 1, argv + 1);
     }
     if (name == "--help" || name == "-h" || name == "help") {
         print_help(std::cout);

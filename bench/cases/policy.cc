@@ -1,10 +1,9 @@
 // Eviction policies beside each other on a trace: the share of prompt blocks that would be hits.
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 
+#include "base/regular_file.h"
 #include "bench/cases/cases.h"
 #include "policy/replay.h"
 
@@ -32,15 +31,9 @@ std::string find_trace(const BenchOptions& options) {
 }
 
 Result<Trace> load_trace(const std::string& path) {
-    std::error_code error;
-    const uint64_t bytes = fs::file_size(path, error);
-    if (error) return make_error(Code::io, "cannot read " + path + ": " + error.message());
-    if (bytes > kTraceBytesMax) return make_error(Code::invalid, path + " is larger than 1 GiB");
-    std::ifstream file(path);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (!file) return make_error(Code::io, "cannot read " + path);
-    auto trace = parse_mooncake(text.view());
+    const auto text = read_regular_file(path, "the trace", kTraceBytesMax);
+    if (!text.ok()) return text.error();
+    auto trace = parse_mooncake(*text);
     if (!trace.ok()) return make_error(trace.code(), path + ": " + trace.error().message);
     return trace;
 }

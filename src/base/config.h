@@ -68,7 +68,8 @@ class Config {
 // The entries of `environ` that start with QUIRE_, but for the reserved names of env_names.h.
 std::vector<ConfigEntry> quire_environment(const char* const* environ);
 
-// A file's text for ConfigSources; io names the file, invalid when it is over 1 MiB.
+// A file's text for ConfigSources; io names the file; invalid: it is over 1 MiB, or no regular
+// file.
 Result<std::string> read_config_file(const std::string& path);
 
 // The key of the table nearest to `name` by edit distance, - and _ being the same; empty when none

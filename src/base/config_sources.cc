@@ -1,23 +1,14 @@
 // Where configuration text comes from: the environment and a file.
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <memory>
-#include <system_error>
-
-#include <fmt/format.h>
 
 #include "base/config.h"
 #include "base/env_names.h"
+#include "base/regular_file.h"
 
 namespace quire {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
-
-struct CloseFile {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-};
 
 }  // namespace
 
@@ -37,18 +28,7 @@ std::vector<ConfigEntry> quire_environment(const char* const* environ) {
 }
 
 Result<std::string> read_config_file(const std::string& path) {
-    const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-    std::string text(kMaxFileBytes + 1, '\0');
-    if (file) text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-    if (!file || std::ferror(file.get()) != 0)
-        return make_error(Code::io,
-                          fmt::format("cannot read the configuration file {}: {}", path,
-                                      std::generic_category().message(errno)),
-                          errno);
-    if (text.size() > kMaxFileBytes)
-        return make_error(Code::invalid,
-                          fmt::format("the configuration file {} is larger than 1 MiB", path));
-    return text;
+    return read_regular_file(path, "the configuration file", kMaxFileBytes);
 }
 
 }  // namespace quire

@@ -9,10 +9,19 @@ constexpr size_t kThreadNameMax = 15;  // pthread_setname_np's own bound
 
 ThreadPool::ThreadPool(std::string name, uint32_t threads, uint32_t queue_max)
     : name_(std::move(name)), queue_max_(queue_max) {
-    for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { run(i); });
+    try {
+        for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { run(i); });
+    } catch (...) {  // no more threads to be had: without those that there are, and tell
+        stop();
+        throw;
+    }
 }
 
 ThreadPool::~ThreadPool() {
+    stop();
+}
+
+void ThreadPool::stop() {
     {
         std::lock_guard lock(mutex_);
         stopping_ = true;

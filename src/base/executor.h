@@ -19,6 +19,7 @@ namespace quire {
 
 class ThreadPool {
  public:
+    // Throws std::system_error when the machine gives no more threads.
     ThreadPool(std::string name, uint32_t threads, uint32_t queue_max);
     ~ThreadPool();
 
@@ -28,6 +29,7 @@ class ThreadPool {
     uint32_t queued() const;
 
  private:
+    void stop();
     void run(uint32_t number);
 
     std::string name_;

@@ -44,20 +44,20 @@ int64_t call(const IoTransfer& transfer) {
 class ThreadIo final : public IoEngine {
  public:
     explicit ThreadIo(const IoOptions& options) : slots_(options.queue_depth) {
-        for (uint32_t i = 0; i < options.threads; ++i) {
-            workers_.emplace_back([this] { work(); });
-            pthread_setname_np(workers_.back().native_handle(), "quire-io");
+        try {
+            for (uint32_t i = 0; i < options.threads; ++i) {
+                workers_.emplace_back([this] { work(); });
+                pthread_setname_np(workers_.back().native_handle(), "quire-io");
+            }
+        } catch (...) {  // no more threads to be had: without those that there are, and tell
+            stop();
+            throw;
         }
     }
 
     ~ThreadIo() override {
         slots_.wait_idle();
-        {
-            std::lock_guard lock(mutex_);
-            stopping_ = true;
-        }
-        ready_.notify_all();
-        for (std::thread& worker : workers_) worker.join();
+        stop();
     }
 
     Status submit(std::span<const IoRequest> batch, IoDone done) override {
@@ -76,6 +76,15 @@ class ThreadIo final : public IoEngine {
     IoStats stats() const override { return slots_.stats(); }
 
  private:
+    void stop() {
+        {
+            std::lock_guard lock(mutex_);
+            stopping_ = true;
+        }
+        ready_.notify_all();
+        for (std::thread& worker : workers_) worker.join();
+    }
+
     std::optional<uint32_t> next() {
         std::unique_lock lock(mutex_);
         ready_.wait(lock, [this] { return stopping_ || !queue_.empty(); });

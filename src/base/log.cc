@@ -4,10 +4,11 @@
 #include <memory>
 
 #include <spdlog/sinks/base_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include "base/hash.h"
+#include "base/log_sink.h"
 
 namespace quire::log {
 namespace {
@@ -46,8 +47,14 @@ struct Logger {
     bool json = false;
 };
 
+std::atomic<uint64_t>& dropped() {
+    static std::atomic<uint64_t> dropped{0};
+    return dropped;
+}
+
 std::shared_ptr<const Logger> make_logger(const Options& options) {
-    spdlog::sink_ptr sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    spdlog::sink_ptr sink =
+        std::make_shared<DescriptorSink>(STDERR_FILENO, options.json, dropped());
     if (options.capture) sink = std::make_shared<CaptureSink>(options.capture);
     auto logger = std::make_shared<Logger>();
     logger->json = options.json;
@@ -121,6 +128,10 @@ bool enabled(Level level) {
 
 uint64_t lines_written(Level level) {
     return state().lines[static_cast<size_t>(level)].load(std::memory_order_relaxed);
+}
+
+uint64_t lines_dropped() {
+    return dropped().load(std::memory_order_relaxed);
 }
 
 void write(Level level, std::string_view event, std::string_view message) {

@@ -2,6 +2,7 @@
 //
 //   log::warn("disk_write_failed", "segment {}: {}", id, error.message);
 //
+// Lines that nobody reads are dropped and counted: the log never waits (log_sink.h).
 // The event name is for programs and never changes; the message is for people. A cache miss is no
 // warning. The log is the process's: its level and format are set once at start. Any thread.
 #pragma once
@@ -37,6 +38,8 @@ void configure(const Options& options);
 bool enabled(Level level);
 // Lines written at `level` since the process started, whatever was configured meanwhile.
 uint64_t lines_written(Level level);
+// Of those, lines that could not be written at once.
+uint64_t lines_dropped();
 // Writes one line if the level is enabled. Control characters in `message` are escaped.
 void write(Level level, std::string_view event, std::string_view message);
 

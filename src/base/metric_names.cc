@@ -175,6 +175,8 @@ constexpr MetricRow kMetricRows[] = {
      "quire_log_lines_total",
      "Log lines by level.",
      {{{"level", label::kLogLevels}}}},
+    {M::log_dropped_total, K::counter, "quire_log_dropped_total",
+     "Log lines that could not be written at once."},
     {M::resident_memory_bytes, K::gauge, "quire_resident_memory_bytes",
      "Resident memory of the process."},
     {M::start_time_seconds, K::gauge, "quire_start_time_seconds",

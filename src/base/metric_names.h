@@ -80,6 +80,7 @@ enum class Metric : uint8_t {
     tenant_blocks,
     // process
     log_lines_total,
+    log_dropped_total,
     resident_memory_bytes,
     start_time_seconds,
     build_info,

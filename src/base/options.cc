@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/machine.h"
+#include "base/regular_file.h"
 #include "base/units.h"
 
 namespace quire {
@@ -17,6 +18,8 @@ namespace {
 
 constexpr std::string_view kDefaultTenant = "default";
 constexpr size_t kTenantMax = 64;
+constexpr uint64_t kKeyFileBytesMax = uint64_t{1} << 20;
+constexpr uint32_t kThreadsPerCoreMax = 4;
 
 IsaChoice isa_of(std::string_view name) {
     if (name == "ref") return IsaChoice::ref;
@@ -45,8 +48,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 // Fills a ServeOptions and notes what does not fit.
 class Builder {
  public:
-    Builder(const Config& config, uint64_t machine_bytes)
-        : config_(config), machine_(machine_bytes) {}
+    Builder(const Config& config, uint64_t machine_bytes, std::string_view command)
+        : config_(config), machine_(machine_bytes), command_(command) {}
 
     Result<ServeOptions> build() {
         copy_plain();
@@ -54,7 +57,8 @@ class Builder {
         take_disk();
         take_keys();
         if (out_.model_path.empty())
-            note("no model given; name a GGUF file: quire serve MODEL.gguf");
+            note(fmt::format("no model given; name a GGUF file: quire {} MODEL.gguf", command_));
+        check_threads();
         if (out_.block_tokens % 16 != 0)
             note(fmt::format("block-tokens must be a multiple of 16, not {}", out_.block_tokens));
         if (!is_loopback(out_.host) && out_.api_keys.empty())
@@ -77,6 +81,7 @@ class Builder {
         out_.model_name = config_.text("model_name");
         out_.host = config_.text("host");
         out_.port = static_cast<uint16_t>(config_.integer("port"));
+        out_.metrics_key = config_.boolean("metrics_key");
         out_.cache = config_.boolean("cache");
         out_.kv_memory_bytes = config_.size("kv_memory");
         out_.host_memory_bytes = config_.size("host_memory");
@@ -111,6 +116,17 @@ class Builder {
             format_bytes(machine_)));
     }
 
+    // Threads that compute wait for each other at every step, busily: many more than cores would
+    // not slow it down a little but stop it.
+    void check_threads() {
+        const uint32_t most = kThreadsPerCoreMax * machine_cores();
+        if (out_.threads <= most) return;
+        note(
+            fmt::format("threads {} ({}) is far more than this machine's {} cores; give at most "
+                        "{}, or 0 for one per core",
+                        out_.threads, config_.origin("threads"), machine_cores(), most));
+    }
+
     void take_disk() {
         if (config_.text("disk").empty()) return;
         const Result<DiskOption> disk = parse_disk_option(config_.text("disk"));
@@ -121,11 +137,15 @@ class Builder {
 
     void take_keys() {
         std::vector<std::string> entries = config_.list("api_keys");
-        const std::string& path = config_.text("api_keys_file");
-        if (!path.empty()) {
-            const Result<std::string> text = read_config_file(path);
+        if (entries.empty() && given("api_keys")) return note_no_key("api-keys", "api_keys");
+        if (given("api_keys_file")) {
+            const std::string& path = config_.text("api_keys_file");
+            const Result<std::string> text =
+                read_regular_file(path, "the API key file", kKeyFileBytesMax);
             if (!text.ok()) return note(text.error().message);
-            std::ranges::move(lines_of(*text), std::back_inserter(entries));
+            std::vector<std::string> lines = lines_of(*text);
+            if (lines.empty()) return note_no_key("the API key file " + path, "api_keys_file");
+            std::ranges::move(lines, std::back_inserter(entries));
         }
         std::set<std::string> seen;
         for (size_t i = 0; i < entries.size(); ++i) {
@@ -139,18 +159,28 @@ class Builder {
         }
     }
 
+    bool given(std::string_view key) const { return !config_.is_default(key); }
+
+    // Whoever names keys wants them asked for: none is not the same as no such option.
+    void note_no_key(const std::string& where, std::string_view key) {
+        note(fmt::format("{} ({}) names no key; give at least one KEY=TENANT, or leave it out",
+                         where, config_.origin(key)));
+    }
+
     void note(std::string problem) { problems_.push_back(std::move(problem)); }
 
     const Config& config_;
     uint64_t machine_;
+    std::string_view command_;
     ServeOptions out_;
     std::vector<std::string> problems_;
 };
 
 }  // namespace
 
-Result<ServeOptions> serve_options(const Config& config, uint64_t machine_bytes) {
-    return Builder(config, machine_bytes).build();
+Result<ServeOptions> serve_options(const Config& config, uint64_t machine_bytes,
+                                   std::string_view command) {
+    return Builder(config, machine_bytes, command).build();
 }
 
 std::string config_file_name(const std::vector<ConfigEntry>& flags,

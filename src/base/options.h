@@ -24,6 +24,7 @@ struct ServeOptions {
     std::string host;
     uint16_t port = 0;
     std::vector<ApiKeyOption> api_keys;  // from api-keys and api-keys-file
+    bool metrics_key = false;            // /metrics needs one of them too
 
     bool cache = true;
     uint64_t kv_memory_bytes = 0;    // G1
@@ -59,7 +60,9 @@ OptionTable serve_option_table();
 // Checks what no single row can: sizes against `machine_bytes` (machine_memory_bytes()), a key off
 // loopback, disk and key syntax. invalid with every problem, one a line, naming remedies.
 // REQUIRES: `config` was loaded with serve_option_table(). Reads the API key file, if one is named.
-Result<ServeOptions> serve_options(const Config& config, uint64_t machine_bytes);
+// `command` is whose options they are, for messages.
+Result<ServeOptions> serve_options(const Config& config, uint64_t machine_bytes,
+                                   std::string_view command = "serve");
 
 // The file named by flag or QUIRE_CONFIG, else nothing; for filling ConfigSources before load().
 std::string config_file_name(const std::vector<ConfigEntry>& flags,

@@ -108,6 +108,38 @@ TEST(ServeOptions, KeysFromListAndFile) {
     EXPECT_EQ(o->api_keys[2].tenant, "default");
 }
 
+// Whoever named keys must not get a server that asks for none.
+TEST(ServeOptions, NoKeyWhereKeysWereNamedIsAnError) {
+    const ScratchFile file;
+    EXPECT_THAT(
+        problem(options({{"api_keys_file", file.path()}})),
+        HasSubstr("the API key file " + file.path() + " (flag --api-keys-file) names no key"));
+    EXPECT_THAT(problem(options({{"api_keys", "k=a"}, {"api_keys_file", file.path()}})),
+                HasSubstr("names no key"));
+    const std::string text = "# none\n\n";
+    ASSERT_EQ(::pwrite(file.fd(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+    EXPECT_THAT(problem(options({{"api_keys_file", file.path()}})), HasSubstr("names no key"));
+    EXPECT_THAT(problem(options({{"api_keys", ""}})),
+                HasSubstr("api-keys (flag --api-keys) names no key"));
+    EXPECT_FALSE(options({{"api_keys_file", ""}}).ok());
+}
+
+TEST(ServeOptions, AMissingKeyFileIsCalledWhatItIs) {
+    const std::string text = problem(options({{"api_keys_file", "/nowhere/keys"}}));
+    EXPECT_THAT(text, HasSubstr("cannot read the API key file /nowhere/keys"));
+    EXPECT_THAT(text, Not(HasSubstr("configuration")));
+}
+
+TEST(ServeOptions, FarMoreThreadsThanCoresAreRefused) {
+    const std::string most = std::to_string(4 * machine_cores());
+    EXPECT_TRUE(options({{"threads", most}}).ok());
+    const std::string text =
+        problem(options({{"threads", std::to_string(4 * machine_cores() + 1)}}));
+    EXPECT_THAT(text, HasSubstr("(flag --threads)"));
+    EXPECT_THAT(text, HasSubstr(std::to_string(machine_cores()) + " cores"));
+    EXPECT_THAT(text, HasSubstr("at most " + most));
+}
+
 TEST(ServeOptions, BadKeysAreNumberedNotShown) {
     const std::string text = problem(options({{"api_keys", "ok=a,secret=no/slash,ok=b"}}));
     EXPECT_THAT(text, HasSubstr("API key number 2: the tenant"));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/resources.h"
 #include "engine/engine_core.h"
 
 namespace quire {
@@ -18,7 +19,7 @@ constexpr int32_t kLogitRowsMax = 64;
 }  // namespace
 
 Result<std::unique_ptr<Engine>> open_engine(const EngineOptions& options) {
-    return EngineCore::open(options);
+    return with_resources([&] { return EngineCore::open(options); });
 }
 
 Result<std::unique_ptr<Engine>> EngineCore::open(const EngineOptions& options) {

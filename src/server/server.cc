@@ -12,6 +12,7 @@
 #include <boost/asio/use_future.hpp>
 
 #include "base/log.h"
+#include "base/resources.h"
 #include "server/app.h"
 #include "server/bound_port.h"
 #include "server/session.h"
@@ -129,6 +130,12 @@ Result<std::unique_ptr<Server>> Server::start(EngineApi& engine, Metrics& metric
 
 Result<std::unique_ptr<Server>> Server::start(EngineApi& engine, Metrics& metrics,
                                               ServerOptions options, Port port) {
+    return with_resources(
+        [&] { return start_on(engine, metrics, std::move(options), std::move(port)); });
+}
+
+Result<std::unique_ptr<Server>> Server::start_on(EngineApi& engine, Metrics& metrics,
+                                                 ServerOptions options, Port port) {
     auto impl = std::make_unique<Impl>(engine, metrics, std::move(options));
     auto acceptor = port.bound_->listen(impl->io.get_executor());
     if (!acceptor.ok()) return acceptor.error();

@@ -19,7 +19,8 @@ namespace quire::server {
 class Server {
  public:
     // Listens and serves from here on. `engine` and `metrics` outlive it.
-    // `port` was bound with these options. io: somebody else listens on it meanwhile.
+    // `port` was bound with these options. io: somebody else listens on it meanwhile; full: no
+    // memory or threads for it.
     static Result<std::unique_ptr<Server>> start(EngineApi& engine, Metrics& metrics,
                                                  ServerOptions options, Port port);
     // Binds first: errors as Port::bind too.
@@ -39,6 +40,8 @@ class Server {
  private:
     struct Impl;
     explicit Server(std::unique_ptr<Impl> impl);
+    static Result<std::unique_ptr<Server>> start_on(EngineApi& engine, Metrics& metrics,
+                                                    ServerOptions options, Port port);
     std::unique_ptr<Impl> impl_;
 };
 

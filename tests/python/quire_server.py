@@ -28,9 +28,9 @@ def model_path(name):
 
 
 class QuireServer:
-    """A running server; use as a context manager."""
+    """A running server; use as a context manager. Its output goes to a file, or to `log`."""
 
-    def __init__(self, model, folder, *flags):
+    def __init__(self, model, folder, *flags, log=None, preexec_fn=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "server.log"
@@ -40,9 +40,11 @@ class QuireServer:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("QUIRE_")}
         command = [binary(), "serve", model, "--port", "0", "--port-file", port_file,
                    "--kv-memory", "512MiB", "--host-memory", "512MiB", *flags]
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen([str(word) for word in command], stdout=log,
-                                            stderr=subprocess.STDOUT, env=environment)
+        with open(self.log, "wb") as file:
+            self.process = subprocess.Popen([str(word) for word in command],
+                                            stdout=file if log is None else log,
+                                            stderr=subprocess.STDOUT, env=environment,
+                                            preexec_fn=preexec_fn)
         deadline = time.monotonic() + START_SECONDS
         while not (port_file.exists() and port_file.read_text().endswith("\n")):
             if self.process.poll() is not None or time.monotonic() > deadline:

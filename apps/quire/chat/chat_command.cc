@@ -10,6 +10,7 @@
 #include "apps/quire/chat/chat_session.h"
 #include "apps/quire/commands/command_line.h"
 #include "apps/quire/serve/settings.h"
+#include "apps/quire/serve/signals.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "server/http_message.h"
@@ -107,10 +108,11 @@ int run_chat(int argc, const char* const* argv) {
     add_chat_flags(app, flags);
     app.footer(kExamples);
     if (auto code = commands::parse_flags(app, argc, argv)) return *code;
+    ignore_broken_pipes();
     flags.settings.colours = isatty(STDOUT_FILENO) == 1;
     flags.settings.prompts = isatty(STDIN_FILENO) == 1;
     if (!flags.url.empty()) return talk(flags.url, flags);
-    const auto options = load_serve_options(config);
+    const auto options = load_serve_options(config, kName);
     if (!options.ok()) return commands::fail(kName, options.error().message);
     return talk_to_model(*options, std::move(flags));
 }

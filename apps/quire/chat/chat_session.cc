@@ -68,7 +68,7 @@ bool ChatSession::run() {
     std::string line;
     do {
         if (settings_.prompts) out_ << "\n> " << std::flush;
-        if (!std::getline(in_, line)) break;
+        if (!out_ || !std::getline(in_, line)) break;  // nobody reads, or nobody writes
         stop_ = false;
     } while (handle_line(line));
     out_ << std::endl;

@@ -90,6 +90,10 @@ int run_bench(int argc, const char* const* argv) {
         return fail("bench", "this CPU lacks the instructions that --isa names; use --isa auto");
     if (options.threads == 0) options.threads = machine_cores();
     if (options.quick) options.repeats = std::min(options.repeats, 2u);
+    if (!options.scratch_dir.empty()) {
+        const Status dir = bench::check_scratch_dir(options.scratch_dir);
+        if (!dir.ok()) return fail("bench", dir.error().message);
+    }
     if (options.scratch_dir.empty()) options.scratch_dir = bench::cache_folder() + "/bench";
     options.say = [](std::string_view line) { std::cerr << line << std::endl; };
 

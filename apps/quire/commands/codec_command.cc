@@ -1,5 +1,4 @@
 // quire codec list|bench|verify
-#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -9,10 +8,13 @@
 #include "apps/quire/commands/codec_report.h"
 #include "apps/quire/commands/command_line.h"
 #include "apps/quire/commands/commands.h"
+#include "base/regular_file.h"
 #include "codec/vectors/golden.h"
 
 namespace quire::commands {
 namespace {
+
+constexpr uint64_t kVectorBytesMax = uint64_t{1} << 30;
 
 constexpr std::string_view kFooter = R"(
 A codec says how the K and V numbers of a page become bytes. Names:
@@ -118,10 +120,9 @@ void check(const codec::GoldenRecord& record, std::vector<CodecCheck>& checks) {
 }
 
 Result<std::vector<codec::GoldenRecord>> read_records(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return make_error(Code::io, "cannot read " + path);
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    auto records = codec::read_golden(std::as_bytes(std::span(text)));
+    const auto text = read_regular_file(path, "the vectors", kVectorBytesMax);
+    if (!text.ok()) return text.error();
+    auto records = codec::read_golden(std::as_bytes(std::span(*text)));
     if (!records.ok()) return make_error(records.code(), path + ": " + records.error().message);
     return records;
 }

@@ -1,6 +1,5 @@
 // quire doctor [--url URL] [--api-key KEY] [--disk DIR] [--config FILE] [--prompt TEXT] [--json]
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <sstream>
@@ -13,12 +12,13 @@
 #include "apps/quire/commands/doctor/checks.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/regular_file.h"
 
 namespace quire::commands {
 namespace {
 
 constexpr int64_t kServerWait_ns = int64_t{10} * 1'000'000'000;
-constexpr std::streamsize kPromptBytesMax = 16 << 20;
+constexpr uint64_t kPromptBytesMax = 16 << 20;
 
 struct DoctorFlags {
     std::string url, api_key, disk, config, prompt, prompt_file;
@@ -37,14 +37,7 @@ void add_flags(CLI::App& app, DoctorFlags& flags) {
 
 Result<std::string> read_prompt(const DoctorFlags& flags) {
     if (flags.prompt_file.empty()) return flags.prompt;
-    std::ifstream file(flags.prompt_file, std::ios::binary);
-    std::string text(kPromptBytesMax + 1, '\0');
-    if (!file.read(text.data(), kPromptBytesMax + 1) && !file.eof())
-        return make_error(Code::io, "cannot read " + flags.prompt_file);
-    if (file.gcount() > kPromptBytesMax)
-        return make_error(Code::invalid, flags.prompt_file + " is larger than 16 MiB");
-    text.resize(static_cast<size_t>(file.gcount()));
-    return text;
+    return read_regular_file(flags.prompt_file, "the prompt", kPromptBytesMax);
 }
 
 }  // namespace

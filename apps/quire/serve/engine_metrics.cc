@@ -1,9 +1,11 @@
 #include "apps/quire/serve/engine_metrics.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include <unistd.h>
 
@@ -53,17 +55,6 @@ void copy_cache(Metrics& metrics, const CacheStats& cache) {
     set(metrics, Metric::index_bytes, cache.index_bytes);
 }
 
-// The cache's reasons and the label's are two lists that name the same things.
-void copy_misses(Metrics& metrics, const CacheStats& cache) {
-    for (int i = 0; i < kMissReasonCount; ++i) {
-        const std::string_view name = miss_reason_name(static_cast<MissReason>(i));
-        for (size_t at = 0; at < std::size(label::kMisses); ++at) {
-            if (label::kMisses[at] != name) continue;
-            metrics.counter(Metric::misses_total, at).mirror(cache.misses[i]);
-        }
-    }
-}
-
 void copy_tier(Metrics& metrics, Tier tier, uint64_t blocks, uint64_t used, uint64_t capacity) {
     metrics.gauge(Metric::tier_blocks, tier).set(static_cast<int64_t>(blocks));
     metrics.gauge(Metric::tier_used_bytes, tier).set(static_cast<int64_t>(used));
@@ -98,6 +89,7 @@ void copy_log(Metrics& metrics) {
     for (size_t level = 0; level < std::size(label::kLogLevels); ++level)
         metrics.counter(Metric::log_lines_total, level)
             .mirror(log::lines_written(static_cast<log::Level>(level)));
+    metrics.counter(Metric::log_dropped_total).mirror(log::lines_dropped());
 }
 
 // Field 2 of statm is the resident set in pages.
@@ -111,8 +103,26 @@ uint64_t resident_bytes() {
 
 }  // namespace
 
-std::shared_ptr<void> publish_engine_metrics(Metrics& metrics, Engine& engine) {
-    return metrics.on_collect([&engine](Metrics& into) {
+// The cache's reasons and the label's are two lists that name the same things.
+void copy_misses(Metrics& metrics, const CacheStats& cache, bool several_tenants) {
+    uint64_t misses[kMissReasonCount];
+    std::copy(std::begin(cache.misses), std::end(cache.misses), misses);
+    if (several_tenants) {
+        misses[static_cast<size_t>(MissReason::never_seen)] +=
+            std::exchange(misses[static_cast<size_t>(MissReason::other_tenant)], 0);
+    }
+    for (int i = 0; i < kMissReasonCount; ++i) {
+        const std::string_view name = miss_reason_name(static_cast<MissReason>(i));
+        for (size_t at = 0; at < std::size(label::kMisses); ++at) {
+            if (label::kMisses[at] != name) continue;
+            metrics.counter(Metric::misses_total, at).mirror(misses[i]);
+        }
+    }
+}
+
+std::shared_ptr<void> publish_engine_metrics(Metrics& metrics, Engine& engine,
+                                             bool several_tenants) {
+    return metrics.on_collect([&engine, several_tenants](Metrics& into) {
         const EngineStats stats = engine.stats();
         into.counter(Metric::steps_total).mirror(stats.steps);
         into.counter(Metric::prompt_tokens_total).mirror(stats.prompt_tokens);
@@ -122,7 +132,7 @@ std::shared_ptr<void> publish_engine_metrics(Metrics& metrics, Engine& engine) {
         into.counter(Metric::preemptions_total, label::Preempt::recompute)
             .mirror(stats.preemptions - stats.spilled);
         copy_cache(into, stats.cache);
-        copy_misses(into, stats.cache);
+        copy_misses(into, stats.cache, several_tenants);
         copy_tiers(into, stats);
         copy_tenants(into, stats.cache);
         copy_log(into);

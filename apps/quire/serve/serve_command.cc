@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <set>
 
 #include "apps/quire/commands/command_line.h"
 #include "apps/quire/serve/banner.h"
@@ -47,6 +48,12 @@ Status write_port_file(const std::string& path, uint16_t port) {
     return make_error(Code::io, "cannot write the port to " + path);
 }
 
+bool several_tenants(const ServeOptions& options) {
+    std::set<std::string> tenants;
+    for (const ApiKeyOption& key : options.api_keys) tenants.insert(key.tenant);
+    return tenants.size() > 1;
+}
+
 void note_process(Metrics& metrics, const ModelInfo& model) {
     metrics.set_info(Metric::build_info, QUIRE_VERSION);
     metrics.set_info(Metric::model_info, model.name);
@@ -71,7 +78,7 @@ int serve(const ServeOptions& options, const std::string& port_file) {
         return commands::kExitNotOk;
     }
     note_process(metrics, (*engine)->model());
-    const auto published = publish_engine_metrics(metrics, **engine);
+    const auto published = publish_engine_metrics(metrics, **engine, several_tenants(options));
     auto server =
         server::Server::start(**engine, metrics, server_options(options), std::move(port).value());
     if (!server.ok()) {
@@ -107,8 +114,9 @@ int run_serve(int argc, const char* const* argv) {
         ->group("Server");
     app.footer(kExamples);
     if (auto code = commands::parse_flags(app, argc, argv)) return *code;
-    const auto options = load_serve_options(flags);
+    const auto options = load_serve_options(flags, kName);
     if (!options.ok()) return commands::fail(kName, options.error().message);
+    ignore_broken_pipes();
     log::configure({.level = options->log_level, .json = options->log_json});
     return serve(*options, port_file);
 }

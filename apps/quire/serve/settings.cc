@@ -4,9 +4,11 @@
 
 #include "base/machine.h"
 #include "kernels/attention.h"
+#include "policy/evict.h"
+#include "policy/plan.h"
 
 namespace quire {
-Result<ServeOptions> load_serve_options(const ConfigFlags& flags) {
+Result<ServeOptions> load_serve_options(const ConfigFlags& flags, std::string_view command) {
     ConfigSources sources;
     sources.flags = flags.given();
     sources.environment = quire_environment(environ);
@@ -18,10 +20,29 @@ Result<ServeOptions> load_serve_options(const ConfigFlags& flags) {
     }
     const auto config = Config::load(serve_option_table(), sources);
     if (!config.ok()) return config.error();
-    return serve_options(*config, machine_memory_bytes());
+    return serve_options(*config, machine_memory_bytes(), command);
 }
 
+namespace {
+
+// `name` must be a row's; `flag` is the option that gave it.
+template <typename Rows>
+Status check_policy(const char* flag, const std::string& name, const Rows& rows) {
+    std::string choices;
+    for (const auto& row : rows) {
+        if (row.name == name) return {};
+        choices += (choices.empty() ? "" : ", ") + std::string(row.name);
+    }
+    return make_error(Code::invalid, std::string(flag) + ": there is no policy '" + name +
+                                         "'; choose one of " + choices);
+}
+
+}  // namespace
+
 Result<EngineOptions> engine_options(const ServeOptions& options) {
+    QUIRE_TRY(check_policy("--evict", options.evict, eviction_table()));
+    QUIRE_TRY(check_policy("--admit-host", options.admit_host, admission_table()));
+    QUIRE_TRY(check_policy("--admit-disk", options.admit_disk, admission_table()));
     EngineOptions out;
     out.model_path = options.model_path;
     out.model_name = options.model_name;
@@ -68,6 +89,7 @@ server::ServerOptions server_options(const ServeOptions& options) {
     out.host = options.host;
     out.port = options.port;
     for (const ApiKeyOption& key : options.api_keys) out.keys.push_back({key.key, key.tenant});
+    out.metrics_need_key = options.metrics_key && !out.keys.empty();
     out.version = QUIRE_VERSION;
     out.request_timeout_ns = options.request_timeout_ns;
     out.max_body_bytes = options.body_limit_bytes;

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -15,11 +16,11 @@
 
 namespace quire {
 
-// The options of `quire serve` out of all their sources, checked against this machine.
-// REQUIRES: the app was parsed.
-Result<ServeOptions> load_serve_options(const ConfigFlags& flags);
+// The options of `quire serve` out of all their sources, checked against this machine; `command` is
+// who asks. REQUIRES: the app was parsed.
+Result<ServeOptions> load_serve_options(const ConfigFlags& flags, std::string_view command);
 
-// unsupported: an instruction set that this CPU lacks.
+// invalid: a policy that there is not; unsupported: an instruction set that this CPU lacks.
 Result<EngineOptions> engine_options(const ServeOptions& options);
 server::ServerOptions server_options(const ServeOptions& options);
 

@@ -19,6 +19,10 @@ constexpr int kSignalExitBase = 128;
 
 }  // namespace
 
+void ignore_broken_pipes() {
+    std::signal(SIGPIPE, SIG_IGN);
+}
+
 void wait_and_drain(const std::function<void()>& drain, int64_t limit_ns) {
     boost::asio::io_context io;
     boost::asio::signal_set signals(io, SIGINT, SIGTERM);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "engine/model/ggml_guard.h"
 
 namespace quire {
@@ -40,12 +41,11 @@ Status check_magic(int fd, const std::string& path, uint64_t file_bytes) {
 Result<std::unique_ptr<GgufFile>> GgufFile::open(const std::string& path) {
     std::unique_ptr<GgufFile> file(new GgufFile);
     file->path_ = path;
-    file->fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file->fd_ < 0) return io_error(path, "cannot open the model", errno);
+    const auto fd = open_regular_file(path, "the model");
+    if (!fd.ok()) return fd.error();
+    file->fd_ = *fd;
     struct stat info = {};
     if (fstat(file->fd_, &info) != 0) return io_error(path, "cannot stat", errno);
-    if (!S_ISREG(info.st_mode))
-        return make_error(Code::invalid, path + " is not a regular file; give a .gguf file");
     file->file_bytes_ = static_cast<uint64_t>(info.st_size);
     QUIRE_TRY(check_magic(file->fd_, path, file->file_bytes_));
 

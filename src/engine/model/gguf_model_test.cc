@@ -7,6 +7,7 @@
 
 #include <ggml.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "engine/model/tiny_model.h"
 
@@ -61,8 +62,13 @@ TEST(GgufModel, ReadsWhatItWasWritten) {
 }
 
 TEST(GgufModel, RefusesWhatIsNotAModel) {
-    expect_refused("/nonexistent/model.gguf", Code::io, "cannot open");
+    expect_refused("/nonexistent/model.gguf", Code::io, "cannot read the model");
     expect_refused(std::filesystem::temp_directory_path(), Code::invalid, "not a regular file");
+    const Scratch fifo;
+    std::filesystem::remove(fifo.path());
+    ASSERT_EQ(::mkfifo(fifo.path().c_str(), 0600), 0);
+    expect_refused(fifo.path(), Code::invalid, "is a pipe");
+    std::filesystem::remove(fifo.path());
     const Scratch file;
     const std::string good = read_file(file.path());
     file.write("");
