@@ -21,9 +21,12 @@ struct App {
     const ServerOptions options;
     const KeyRing keys;
     ServerMetrics metrics;
-    Workers workers;         // what grows with a body: parsing, templates, tokenizing
-    Workers reports{1};      // metrics, the state of the cache, handing requests over: always short
-    Workers maintenance{1};  // flushes, which wait for the tiers
+    // What grows with a body: parsing, templates, tokenizing.
+    Workers workers;
+    // What is always short: metrics, the state of the cache, handing requests over.
+    Workers reports{"reports", 1};
+    // Flushes, which wait for the tiers.
+    Workers maintenance{"flushes", 1};
     std::atomic<bool> draining{false};
 
     // For work on a request; told when the client leaves by whoever watches the exchange.
@@ -37,7 +40,7 @@ struct App {
           options(std::move(options_in)),
           keys(options.keys),
           metrics(registry),
-          workers(options.worker_threads) {}
+          workers("tokenizers", options.worker_threads) {}
 };
 
 }  // namespace quire::server

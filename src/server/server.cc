@@ -159,12 +159,10 @@ Server::~Server() {
         impl_->cut_all();
         co_await impl_->wait_until_empty(kCutTime);
     });
-    impl_->app.workers.stop();
-    impl_->app.reports.stop();
-    impl_->app.maintenance.stop();
     impl_->keep_running.reset();
     impl_->io.stop();
     impl_->thread.join();
+    // Workers still busy are waited for by the App, before the frames that they work in go with io.
 }
 
 uint16_t Server::port() const {

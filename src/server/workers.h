@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -13,18 +15,18 @@
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 
+#include "base/check.h"
+#include "base/executor.h"
 #include "server/net.h"
 
 namespace quire::server {
 
 class Workers {
  public:
-    explicit Workers(uint32_t threads) : pool_(threads) {}
-    // Waits for what is running.
-    ~Workers() { stop(); }
-    void stop() { pool_.join(); }
+    // Throws std::system_error when the machine gives no more threads. (Asio's own pool would wait
+    // for ever then, for those threads that there are.)
+    Workers(std::string name, uint32_t threads) : pool_(std::move(name), threads, UINT32_MAX) {}
 
     // Runs `work` on a worker and resumes the caller, on its own thread, with what it returned.
     // Cannot be cancelled: `work` must end by itself, and what it refers to lives in the caller's
@@ -36,14 +38,16 @@ class Workers {
         using Value = std::invoke_result_t<Work&>;
         auto start = [this, &work](auto handler) {
             auto caller = net::get_associated_executor(handler);
-            net::post(pool_, [&work, handler = std::move(handler),
-                              guard = net::make_work_guard(caller)]() mutable {
-                auto executor = guard.get_executor();
-                net::post(executor, [outcome = outcome_of<Value>(work),
-                                     handler = std::move(handler)]() mutable {
-                    std::move(handler)(std::move(outcome));
+            // A function of the pool can be copied; a handler cannot.
+            auto shared = std::make_shared<decltype(handler)>(std::move(handler));
+            const Status accepted =
+                pool_.submit([&work, shared, guard = net::make_work_guard(caller)] {
+                    net::post(guard.get_executor(),
+                              [outcome = outcome_of<Value>(work), shared]() mutable {
+                                  std::move (*shared)(std::move(outcome));
+                              });
                 });
-            });
+            QUIRE_CHECK(accepted.ok(), "a queue without a bound of its own was full");
         };
         auto outcome =
             co_await net::async_initiate<const net::use_awaitable_t<>, void(Outcome<Value>)>(
@@ -65,7 +69,7 @@ class Workers {
         }
     }
 
-    net::thread_pool pool_;
+    ThreadPool pool_;  // its destructor finishes what was begun or waits
 };
 
 }  // namespace quire::server

@@ -30,7 +30,8 @@ def model_path(name):
 class QuireServer:
     """A running server; use as a context manager. Its output goes to a file, or to `log`."""
 
-    def __init__(self, model, folder, *flags, log=None, preexec_fn=None):
+    def __init__(self, model, folder, *flags, log=None, preexec_fn=None,
+                 memory="512MiB"):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "server.log"
@@ -39,7 +40,7 @@ class QuireServer:
         # The tests' own QUIRE_ variables are none of the server's.
         environment = {k: v for k, v in os.environ.items() if not k.startswith("QUIRE_")}
         command = [binary(), "serve", model, "--port", "0", "--port-file", port_file,
-                   "--kv-memory", "512MiB", "--host-memory", "512MiB", *flags]
+                   "--kv-memory", memory, "--host-memory", memory, *flags]
         with open(self.log, "wb") as file:
             self.process = subprocess.Popen([str(word) for word in command],
                                             stdout=file if log is None else log,

@@ -75,12 +75,12 @@ def test_a_log_that_nobody_reads_holds_up_nothing(tmp_path):
                 break
         assert server.metrics()[lost] > 0
         assert complete(server)["choices"]
-        os.set_blocking(reader, False)
         text = os.read(reader, 1 << 20)
-        server.get("/v1/models")
-        time.sleep(0)  # the line is written before the reply
-        text += os.read(reader, 1 << 20)
-        assert b"log_dropped" in text
+        deadline = time.monotonic() + 30
+        while b"log_dropped" not in text and time.monotonic() < deadline:
+            server.get("/v1/models")  # one line each, written soon after the reply
+            text += os.read(reader, 1 << 20)
+        assert text.count(b"log_dropped") == 1
         assert server.stop() == 0
     os.close(reader)
 
@@ -125,13 +125,18 @@ def test_wrong_starts_are_one_line_with_the_remedy(tmp_path):
     assert not pathlib.Path("/nonexistent").exists()
 
 
-@pytest.mark.parametrize("mib", [300, 500, 700, 1000])
-def test_too_little_memory_is_said_in_a_line(tmp_path, mib):
-    def little():
-        resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
+def test_too_little_memory_is_said_in_a_line(tmp_path):
+    """Whatever it is that fails first: weights, KV, a thread's stack. It may also be enough."""
+    for mib in range(60, 400, 40):
+        def little():
+            resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
 
-    said = fails("serve", MODEL, "--port", "0", "--kv-memory", "1GiB", "--host-memory", "0",
-                 preexec_fn=little)
-    assert "terminate called" not in said
-    assert len(said.splitlines()) == 1, said
-    assert "memory" in said, said
+        try:
+            with serve(tmp_path / str(mib), "--disk", f"{tmp_path}/kv:256MiB", memory="16MiB",
+                       preexec_fn=little) as server:
+                assert server.stop() == 0
+        except RuntimeError as refusal:
+            said = str(refusal).strip().splitlines()[-1]
+            assert said.startswith("quire serve: "), f"{mib} MiB: {refusal}"
+            assert "memory" in said or "refuses" in said, f"{mib} MiB: {refusal}"
+            assert "terminate" not in str(refusal)
