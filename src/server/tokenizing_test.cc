@@ -11,7 +11,7 @@
 namespace quire::server {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kMillisecond_ns = 1'000'000;
 
 struct Call {
     const char* path;
@@ -47,7 +47,7 @@ TEST(Tokenizing, IsGivenUpWhenTheClientLeaves) {
 
 TEST(Tokenizing, IsGivenUpAtTheDeadline) {
     ServerOptions options;
-    options.request_timeout_ns = 50 * kMs;
+    options.request_timeout_ns = 50 * kMillisecond_ns;
     for (const Call& call : kCalls) {
         SCOPED_TRACE(call.path);
         TestServer t(options);
@@ -69,7 +69,7 @@ TEST(Tokenizing, EndsWithTheServer) {
         }
         ASSERT_TRUE(t.engine.wait_tokenizing(2));
         while (t.server->connections() < 6) std::this_thread::yield();
-        t.server->drain(10 * kMs);
+        t.server->drain(10 * kMillisecond_ns);
         for (auto& socket : sockets) {
             const std::string reply = socket->read_all();
             // A request that had not been read when the drain began is closed as idle.
