@@ -27,6 +27,11 @@ def model_path(name):
     return pathlib.Path(os.environ.get(f"QUIRE_MODEL_{name.upper()}", default))
 
 
+def clean_environment():
+    """The environment without the tests' own QUIRE_ variables, which are none of the program's."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("QUIRE_")}
+
+
 class QuireServer:
     """A running server; use as a context manager. Its output goes to a file, or to `log`."""
 
@@ -37,14 +42,12 @@ class QuireServer:
         self.log = self.folder / "server.log"
         port_file = self.folder / "port"
         port_file.unlink(missing_ok=True)
-        # The tests' own QUIRE_ variables are none of the server's.
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("QUIRE_")}
         command = [binary(), "serve", model, "--port", "0", "--port-file", port_file,
                    "--kv-memory", memory, "--host-memory", memory, *flags]
         with open(self.log, "wb") as file:
             self.process = subprocess.Popen([str(word) for word in command],
                                             stdout=file if log is None else log,
-                                            stderr=subprocess.STDOUT, env=environment,
+                                            stderr=subprocess.STDOUT, env=clean_environment(),
                                             preexec_fn=preexec_fn)
         deadline = time.monotonic() + START_SECONDS
         while not (port_file.exists() and port_file.read_text().endswith("\n")):

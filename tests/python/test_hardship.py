@@ -35,7 +35,7 @@ def complete(server, prompt=PROMPT):
 def fails(*words, seconds=60, **how):
     """The one line of a command that ends with an error."""
     done = subprocess.run([str(word) for word in (BINARY, *words)], capture_output=True, text=True,
-                          timeout=seconds, **how)
+                          timeout=seconds, env=quire_server.clean_environment(), **how)
     assert done.returncode in (1, 2), (done.returncode, done.stderr)
     return done.stderr.strip()
 

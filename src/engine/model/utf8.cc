@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-enum class Status : uint8_t { valid, invalid, unfinished };
+enum class Utf8State : uint8_t { valid, invalid, unfinished };
 
 struct Scan {
-    Status status;
+    Utf8State status;
     size_t bytes;  // of the character, or of the maximal prefix to replace
 };
 
@@ -34,17 +34,17 @@ Lead classify(uint8_t b) {
 
 Scan scan(std::string_view text) {
     const auto first = static_cast<uint8_t>(text[0]);
-    if (first < 0x80) return {Status::valid, 1};
+    if (first < 0x80) return {Utf8State::valid, 1};
     const Lead lead = classify(first);
-    if (lead.bytes == 0) return {Status::invalid, 1};
+    if (lead.bytes == 0) return {Utf8State::invalid, 1};
     for (size_t i = 1; i < lead.bytes; ++i) {
-        if (i == text.size()) return {Status::unfinished, i};
+        if (i == text.size()) return {Utf8State::unfinished, i};
         const auto b = static_cast<uint8_t>(text[i]);
         const uint8_t low = i == 1 ? lead.low : 0x80;
         const uint8_t high = i == 1 ? lead.high : 0xBF;
-        if (b < low || b > high) return {Status::invalid, i};
+        if (b < low || b > high) return {Utf8State::invalid, i};
     }
-    return {Status::valid, lead.bytes};
+    return {Utf8State::valid, lead.bytes};
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ Scan scan(std::string_view text) {
 bool is_utf8(std::string_view text) {
     while (!text.empty()) {
         const Scan s = scan(text);
-        if (s.status != Status::valid) return false;
+        if (s.status != Utf8State::valid) return false;
         text.remove_prefix(s.bytes);
     }
     return true;
@@ -70,8 +70,8 @@ std::string Utf8Assembler::push(std::string_view bytes) {
     std::string_view rest = pending_;
     while (!rest.empty()) {
         const Scan s = scan(rest);
-        if (s.status == Status::unfinished) break;
-        out += s.status == Status::valid ? rest.substr(0, s.bytes) : kReplacement;
+        if (s.status == Utf8State::unfinished) break;
+        out += s.status == Utf8State::valid ? rest.substr(0, s.bytes) : kReplacement;
         rest.remove_prefix(s.bytes);
     }
     pending_.erase(0, pending_.size() - rest.size());

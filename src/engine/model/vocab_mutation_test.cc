@@ -18,11 +18,19 @@
 namespace quire {
 namespace {
 
+#ifdef QUIRE_SANITIZED
+constexpr int kTinySeeds = 300;
+constexpr int kRealSeeds = 4;
+#else
+constexpr int kTinySeeds = 1500;
+constexpr int kRealSeeds = 12;
+#endif
+
 // A scratch file that goes with the test.
-class Scratch {
+class VocabFile {
  public:
-    Scratch() : path_(testing::TempDir() + "quire_vocab_XXXXXX") { close(mkstemp(path_.data())); }
-    ~Scratch() { unlink(path_.c_str()); }
+    VocabFile() : path_(testing::TempDir() + "quire_vocab_XXXXXX") { close(mkstemp(path_.data())); }
+    ~VocabFile() { unlink(path_.c_str()); }
     const std::string& path() const { return path_; }
     // `file_bytes` long; what is not in `head` is a hole.
     void write(const std::string& head, uint64_t file_bytes) const {
@@ -34,7 +42,7 @@ class Scratch {
     std::string path_;
 };
 
-std::string read_head(const std::string& path, uint64_t bytes) {
+std::string head_of(const std::string& path, uint64_t bytes) {
     std::string head(bytes, '\0');
     std::ifstream(path, std::ios::binary).read(head.data(), static_cast<std::streamsize>(bytes));
     return head;
@@ -77,7 +85,7 @@ std::string tiny_vocab(const std::string& kind) {
     gguf_set_val_u32(gguf, "tokenizer.ggml.eos_token_id", 2);
     gguf_set_val_bool(gguf, "tokenizer.ggml.add_bos_token", true);
     gguf_set_val_str(gguf, "tokenizer.chat_template", "{{ messages }}");
-    const Scratch scratch;
+    const VocabFile scratch;
     EXPECT_TRUE(gguf_write_to_file(gguf, scratch.path().c_str(), true));
     gguf_free(gguf);
     std::ifstream file(scratch.path(), std::ios::binary);
@@ -120,7 +128,7 @@ void run_seeds(int count, const std::function<bool(int)>& one) {
 }
 
 // Overwrites some bytes: with zeros, ones, noise, or what stands elsewhere.
-std::string damage(std::string head, int seed) {
+std::string damaged_copy(std::string head, int seed) {
     std::mt19937 rng(static_cast<uint32_t>(seed));
     for (uint32_t n = 1 + rng() % 3; n > 0; --n) {
         const size_t at = 4 + rng() % (head.size() - 4);
@@ -146,7 +154,7 @@ class TinyVocab : public testing::TestWithParam<const char*> {};
 
 TEST_P(TinyVocab, OpensAndTokenizesUndamaged) {
     const std::string head = tiny_vocab(GetParam());
-    const Scratch scratch;
+    const VocabFile scratch;
     scratch.write(head, head.size());
     const auto vocab = Vocab::open(scratch.path());
     ASSERT_TRUE(vocab.ok()) << vocab.error().message;
@@ -156,9 +164,9 @@ TEST_P(TinyVocab, OpensAndTokenizesUndamaged) {
 
 TEST_P(TinyVocab, NoDamageEndsTheProcess) {
     const std::string head = tiny_vocab(GetParam());
-    const Scratch scratch;
-    run_seeds(1500, [&](int seed) {
-        const std::string damaged = damage(head, seed);
+    const VocabFile scratch;
+    run_seeds(kTinySeeds, [&](int seed) {
+        const std::string damaged = damaged_copy(head, seed);
         scratch.write(damaged, damaged.size());
         return use(scratch.path());
     });
@@ -166,7 +174,7 @@ TEST_P(TinyVocab, NoDamageEndsTheProcess) {
 
 TEST_P(TinyVocab, NoLengthOfAFileEndsTheProcess) {
     const std::string head = tiny_vocab(GetParam());
-    const Scratch scratch;
+    const VocabFile scratch;
     run_seeds(200, [&](int seed) {
         const size_t length = head.size() * static_cast<size_t>(seed) / 201;
         scratch.write(head.substr(0, length), length);
@@ -182,7 +190,7 @@ TEST(VocabCheck, NamesWhatIsWrong) {
         const size_t at = head.find(from);
         EXPECT_NE(at, std::string::npos) << from;
         head.replace(at, to.size(), to);
-        const Scratch scratch;
+        const VocabFile scratch;
         scratch.write(head, head.size());
         const auto vocab = Vocab::open(scratch.path());
         EXPECT_FALSE(vocab.ok());
@@ -207,7 +215,7 @@ class RealVocabDamage : public testing::TestWithParam<size_t> {
         ASSERT_TRUE(file.ok());
         uint64_t first = UINT64_MAX;
         for (const GgufTensor& t : (*file)->tensors()) first = std::min(first, t.file_offset);
-        head_ = read_head(models[GetParam()], first);
+        head_ = head_of(models[GetParam()], first);
         file_bytes_ = (*file)->file_bytes();
     }
     std::string head_;  // all but the tensors
@@ -215,9 +223,9 @@ class RealVocabDamage : public testing::TestWithParam<size_t> {
 };
 
 TEST_P(RealVocabDamage, NoDamageEndsTheProcess) {
-    const Scratch scratch;
-    run_seeds(12, [&](int seed) {
-        scratch.write(damage(head_, seed), file_bytes_);
+    const VocabFile scratch;
+    run_seeds(kRealSeeds, [&](int seed) {
+        scratch.write(damaged_copy(head_, seed), file_bytes_);
         return use(scratch.path());
     });
 }
@@ -225,7 +233,7 @@ TEST_P(RealVocabDamage, NoDamageEndsTheProcess) {
 // One byte of a token zeroed, so that it becomes the same as another for who reads to the NUL.
 TEST_P(RealVocabDamage, ATokenCutByANulIsFound) {
     size_t at = head_.find("tokenizer.ggml.tokens") + 100;
-    const Scratch scratch;
+    const VocabFile scratch;
     for (int cut = 0; cut < 3; ++at) {
         if (!std::isalpha(head_[at]) || !std::isalpha(head_[at + 1])) continue;
         std::string damaged = head_;
