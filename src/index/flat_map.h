@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "index/lazy_array.h"
 #include "index/prefix_index.h"
 
@@ -60,7 +61,7 @@ class FlatMap {
     };
 
     void prefetch(const PrefixHash& key) const {
-        __builtin_prefetch(&entries_[key.value.lo & mask_]);
+        prefetch_l1(&entries_[key.value.lo & mask_]);
     }
 
     LazyArray<Entry> entries_;

@@ -48,6 +48,9 @@ constexpr Banned kBanned[] = {
     {"jthread", false, false, "src/base/", "base's executor, or a waiver that names the owner"},
     {"async", true, false, "src/base/", "base's executor"},
     {"pthread_create", true, true, "src/base/", "base's executor"},
+    {"_mm_prefetch", true, true, "", "base/prefetch.h: g++ deletes loops of nothing but this"},
+    {"__builtin_prefetch", true, true, "src/base/prefetch.h",
+     "base/prefetch.h: g++ deletes loops of nothing but this"},
     {"new", false, true, "", "std::make_unique, or a container"},
     {"delete", false, true, "", "a type that owns what it frees"},
 };

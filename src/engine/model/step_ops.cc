@@ -7,6 +7,7 @@
 #include <ggml-cpu.h>
 #include <ggml.h>
 
+#include "base/prefetch.h"
 #include "engine/model/packed/product.h"
 #include "engine/model/packed/rows.h"
 
@@ -254,7 +255,7 @@ void PackedOp::fetch(int thread, int n_threads) const {
     if (from >= groups) return;
     const std::byte* at = m.packed + static_cast<size_t>(from) * group_bytes;
     const size_t bytes = std::min(kFetchBytes, static_cast<size_t>(groups - from) * group_bytes);
-    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 2);
+    for (size_t i = 0; i < bytes; i += 64) prefetch_l2(at + i);
 }
 
 void SoftcapOp::run(int thread, int n_threads) const {

@@ -56,9 +56,6 @@ struct Avx2 {
         return sum;
     }
 
-    static void prefetch(const std::byte* p) {
-        _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
-    }
     static Float fzero() { return _mm256_setzero_ps(); }
     static Float fset1(float v) { return _mm256_set1_ps(v); }
     static Float to_float(Int a) { return _mm256_cvtepi32_ps(a); }

@@ -56,9 +56,6 @@ struct Avx512 {
         return _mm512_dpbusd_epi32(sum, codes, set1(*reinterpret_cast<const int32_t*>(values)));
     }
 
-    static void prefetch(const std::byte* p) {
-        _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
-    }
     static Float fzero() { return _mm512_setzero_ps(); }
     static Float fset1(float v) { return _mm512_set1_ps(v); }
     static Float to_float(Int a) { return _mm512_cvtepi32_ps(a); }

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 
+#include "base/prefetch.h"
 #include "engine/model/packed/product.h"
 #include "engine/model/packed/rows.h"
 
@@ -106,8 +107,8 @@ template <class V, Layout kLayout>
 [[gnu::always_inline]] inline void fetch_ahead(const std::byte* scales, const std::byte* codes) {
     constexpr int64_t kAheadBytes = 4096;
     for (size_t line = 0; line < code_block_bytes(kLayout.bits); line += kVectorBytes)
-        V::prefetch(codes + kAheadBytes + line);
-    V::prefetch(scales + kAheadBytes);
+        prefetch_l1(codes + kAheadBytes + line);
+    prefetch_l1(scales + kAheadBytes);
 }
 
 // R rows from `slot` on times V::kLanes outputs from `lane` of the group on.

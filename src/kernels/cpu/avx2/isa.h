@@ -129,14 +129,6 @@ struct Avx2 {
         return _mm256_castsi256_ps(
             _mm256_andnot_si256(_mm256_cmpeq_epi32(u, _mm256_setzero_si256()), bits));
     }
-    static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
-    static void prefetch_l2(const void* p) {
-        _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
-    }
-    // The compiler deletes a loop of unknown length in which nothing but the above happens.
-    static void prefetch_l2_in_loop(const void* p) {
-        asm volatile("prefetcht1 %0" : : "m"(*static_cast<const char*>(p)));
-    }
 };
 
 }  // namespace quire::kernels

@@ -107,14 +107,6 @@ struct Avx512 {
             _mm512_add_epi32(_mm512_castps_si512(mantissa), _mm512_slli_epi32(octave, 23));
         return _mm512_castsi512_ps(_mm512_maskz_mov_epi32(_mm512_test_epi32_mask(u, u), bits));
     }
-    static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
-    static void prefetch_l2(const void* p) {
-        _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
-    }
-    // The compiler deletes a loop of unknown length in which nothing but the above happens.
-    static void prefetch_l2_in_loop(const void* p) {
-        asm volatile("prefetcht1 %0" : : "m"(*static_cast<const char*>(p)));
-    }
 };
 
 }  // namespace quire::kernels

@@ -4,6 +4,7 @@
 // one position read the pages directly; more rows share one float32 copy of the tile in scratch.
 #pragma once
 
+#include "base/prefetch.h"
 #include "kernels/cpu/generic/scales.h"
 #include "kernels/cpu/generic/tiles.h"
 
@@ -261,8 +262,8 @@ class ItemRunner {
     void fetch_next_block(int first) const {
         const int64_t d = shape_.head_dim, begin = first * d, n = block_rows(first) * d;
         for (int64_t i = begin; i < begin + n; i += 16) {
-            V::prefetch(scratch_.q + i);
-            V::prefetch(scratch_.out + i);
+            prefetch_l1(scratch_.q + i);
+            prefetch_l1(scratch_.out + i);
         }
     }
 

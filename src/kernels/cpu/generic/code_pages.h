@@ -2,6 +2,7 @@
 // Layout and levels are those of codec/hot.
 #pragma once
 
+#include "base/prefetch.h"
 #include "codec/hot/generic/planes.h"
 #include "codec/hot/scale.h"
 #include "kernels/cpu/generic/scales.h"
@@ -181,7 +182,7 @@ class CodePages {
     }
 
     [[gnu::always_inline]] void fetch(const CodeGroup& g, uint32_t line) const {
-        V::prefetch_l2_in_loop(g.page + lines_[line].offset + g.index * lines_[line].stride);
+        prefetch_l2(g.page + lines_[line].offset + g.index * lines_[line].stride);
     }
 
     static void decode_scales(int bits, const std::byte* from, float* to) {

@@ -6,6 +6,7 @@
 // groups. code_tiles.h has the tiles of compressed pages.
 #pragma once
 
+#include "base/prefetch.h"
 #include "kernels/cpu/generic/micro.h"
 
 namespace quire::kernels::generic {
@@ -87,9 +88,9 @@ struct PageTile {
     }
     void prefetch(const void* p) const {
         if (next_fits_l1)
-            V::prefetch(p);
+            prefetch_l1(p);
         else
-            V::prefetch_l2(p);
+            prefetch_l2(p);
     }
 };
 
