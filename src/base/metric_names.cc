@@ -91,6 +91,12 @@ constexpr MetricRow kMetricRows[] = {
      "quire_preemptions_total",
      "Running requests set back to make room, by what becomes of their blocks.",
      {{{"how", label::kPreempts}}}},
+    {M::overlapped_loads_total, K::counter, "quire_overlapped_loads_total",
+     "Requests that entered a step while their blocks were still being loaded."},
+    {M::overlap_drops_total, K::counter, "quire_overlap_drops_total",
+     "Requests dropped from such a step because their load was late or failed."},
+    {M::overlap_wait_milliseconds_total, K::counter, "quire_overlap_wait_milliseconds_total",
+     "What steps waited for layers that were still being loaded."},
 
     {M::lookups_total, K::counter, "quire_lookups_total", "Prompts looked up in the cache."},
     {M::lookup_tokens_total, K::counter, "quire_lookup_tokens_total",

@@ -37,6 +37,9 @@ enum class Metric : uint8_t {
     step_seconds,
     step_tokens,
     preemptions_total,
+    overlapped_loads_total,
+    overlap_drops_total,
+    overlap_wait_milliseconds_total,
     // cache
     lookups_total,
     lookup_tokens_total,

@@ -49,6 +49,16 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheOptions& options,
     auto index = PrefixIndex::create(index_options);
     if (!index.ok()) return index.error();
     cache->index_ = std::move(index).value();
+    for (uint32_t g = 0; g < options.layout.groups.size(); ++g) {
+        const std::vector<uint16_t>& layers = options.layout.groups[g].layers;
+        for (uint32_t i = 0; i < layers.size(); ++i) {
+            if (cache->layer_places_.size() <= layers[i])
+                cache->layer_places_.resize(size_t{layers[i]} + 1);
+            cache->layer_places_[layers[i]] = {g, i};
+        }
+    }
+    std::copy(std::begin(options.cost.load_ns_per_byte), std::end(options.cost.load_ns_per_byte),
+              cache->load_ns_per_byte_);
     const size_t groups = options.layout.groups.size();
     cache->slot_states_.assign(groups, std::vector<SlotState>(slots));
     cache->due_ = IdLists(static_cast<uint32_t>(groups) * slots, 1);
@@ -140,11 +150,7 @@ const TenantKeys& Cache::tenant_keys(const std::string& tenant) {
 }
 
 std::vector<LeaseId> Cache::poll(bool busy) {
-    for (Message& message : mailbox_.drain()) {
-        if (message.loaded) on_loaded(*message.loaded);
-        if (message.stored) on_stored(*message.stored);
-        if (message.departed) on_departed(*message.departed);
-    }
+    handle_messages();
     const int64_t now = clock_.monotonic_ns();
     std::vector<LeaseId> expired;
     for (auto& [id, held] : leases_) {

@@ -55,6 +55,18 @@ class Cache {
     // copying never competes with computing it.
     std::vector<LeaseId> poll(bool busy = false);
 
+    // While a lease is loading, a step may begin with what has landed (cache_landing.cc): grow()
+    // it, attend through table() to [0, cached_tokens) of each layer that wait_layer() says ok for,
+    // and settle() it before anything else is done with it.
+    //
+    LoadLeft load_left(LeaseId id) const;
+    // Waits until the lease's cached pages of a layer (the model's number) are in G1, verified, and
+    // of the blocks asked for. timeout; or corrupt: they never will be.
+    Status wait_layer(LeaseId id, uint32_t layer, int64_t timeout_ns);
+    // Handles what movers reported until the lease is ready; false when it is not within
+    // timeout_ns, or was planned anew because a load failed: what was computed on it is void.
+    bool settle(LeaseId id, int64_t timeout_ns);
+
     // Whether every group could give pages for `tokens` tokens now (an upper bound).
     bool has_room(uint32_t tokens) const;
     // Makes every group's pages for positions [.., tokens) exist. full: nothing can be evicted now.
@@ -94,7 +106,13 @@ class Cache {
     struct LoadOp {
         size_t lower = 0;  // index into tiers_
         int64_t started_ns = 0;
-        std::vector<LoadItem> items;
+        uint64_t bytes = 0;
+        std::vector<LoadItem> items;  // of one group
+        std::shared_ptr<LoadProgress> progress;
+        bool matched = false;  // all headers are those of the blocks asked for
+    };
+    struct LayerPlace {
+        uint32_t group = 0, index = 0;  // the layer is the group's index-th
     };
     struct LoadDone {
         uint64_t op = 0;
@@ -179,8 +197,16 @@ class Cache {
 
     // cache_load.cc
     void begin_loads(Lease& lease, std::vector<std::vector<LoadItem>> per_tier);
+    void join_load(Lease& lease, uint64_t op);
+    void begin_load(Lease& lease, size_t lower, std::span<LoadItem> items);
     void on_loaded(LoadDone& done);
     void finish_item(LoadOp& op, LoadItem& item, const Status& read, int64_t at_ns);
+    Status match(const LoadItem& item) const;
+    void learn_load(const LoadOp& op, int64_t elapsed_ns);
+
+    // cache_landing.cc
+    bool match_landing(const LandingRef& landing);
+    void handle_messages();
 
     // Seconds between two times into a histogram by tier, when metrics are wanted.
     void observe(Metric metric, Tier tier, int64_t from_ns, int64_t to_ns);
@@ -236,6 +262,8 @@ class Cache {
     std::unordered_map<PrefixHash, LeaseId, Hash128Hasher> computing_;
     bool retry_waiting_ = false;
 
+    std::vector<LayerPlace> layer_places_;      // by the model's layer number
+    double load_ns_per_byte_[kTierCount] = {};  // as seen lately
     std::unordered_map<uint64_t, LoadOp> loads_;
     uint64_t next_op_ = 1;
     std::unordered_map<BlockKey, std::pair<uint64_t, size_t>, Hash128Hasher> loading_;

@@ -187,6 +187,7 @@ bool Cache::hold_prefix(Lease& held, const Survey& found, uint32_t use) {
                 hold_block(held, g, b, item.slot);
                 item.waiters.push_back(held.id);
                 ++held.pending_loads;
+                join_load(held, it->second.first);
                 continue;
             }
             const uint32_t slot = pool_->take(g);
@@ -260,6 +261,7 @@ void Cache::let_go(Lease& held) {
     for (auto it = held.known.rbegin(); it != held.known.rend(); ++it) index_->unpin(*it);
     held.known.clear();
     held.pending_loads = 0;
+    held.landings.clear();
 }
 
 // A prompt that ends with a block, all of it in G1: the lease gets a copy of that last block to
@@ -271,6 +273,8 @@ void Cache::copy_last_block(Lease& held) {
     if (held.prompt_tokens % block_tokens != 0 || last == 0 ||
         held.info.cached_tokens != last * block_tokens)
         return;
+    for (const LeaseTable& table : held.tables)
+        if (table.slots.size() != last) return;  // a step has begun to compute the block
     std::vector<BlockIndex> known(last + 1, kNoBlock);
     if (index_->find(held.chain.blocks().first(last + 1), known) <= last) return;
     for (uint32_t g = 0; g < held.tables.size(); ++g)
@@ -298,6 +302,7 @@ void Cache::become_ready(Lease& held) {
     if (options_.enabled && held.reuse) copy_last_block(held);
     held.computed_tokens = held.info.cached_tokens;
     held.info.state = LeaseState::ready;
+    held.landings.clear();
     recent_.add(held.chain.root(), held.ns(), held.chain.tokens().first(held.prompt_tokens),
                 options_.layout.block_tokens);
     for (int t = 0; t < kTierCount; ++t) stats_.hit_tokens[t] += held.info.tokens_by_tier[t];

@@ -206,7 +206,7 @@ bool Cache::copy_down() {
             }
             if (wake_) wake_();
         };
-        if (!tiers_[lower].store->get(std::move(gets), done).ok()) return false;
+        if (!tiers_[lower].store->get(std::move(gets), done, {}).ok()) return false;
         reading_down_ += count;
         return false;
     }

@@ -1,4 +1,5 @@
-// Reading blocks of lower tiers into G1: every block verified, every failure a miss.
+// Reading blocks of lower tiers into G1: every block verified, every failure a miss. What a step
+// may do meanwhile is in cache_landing.cc.
 #include <algorithm>
 
 #include "base/check.h"
@@ -10,42 +11,78 @@ namespace {
 
 // Blocks a batch; bounds what one slow batch holds back.
 constexpr size_t kLoadBatchBlocks = 1024;
+constexpr uint64_t kLearnBytesMin = 1 << 20;  // smaller loads say little about a tier's speed
+constexpr double kLearnRate = 0.3;
 
 }  // namespace
 
 void Cache::begin_loads(Lease& held, std::vector<std::vector<LoadItem>> per_tier) {
+    // The group whose layers come first in the model is read first.
+    const auto first_layer = [this](const LoadItem& item) {
+        return options_.layout.groups[item.group].layers.front();
+    };
     for (size_t lower = 0; lower < per_tier.size(); ++lower) {
         auto& items = per_tier[lower];
-        for (size_t from = 0; from < items.size(); from += kLoadBatchBlocks) {
-            const uint64_t id = next_op_++;
-            LoadOp& op = loads_[id];
-            op.lower = lower;
-            op.started_ns = clock_.monotonic_ns();
-            const size_t end = std::min(from + kLoadBatchBlocks, items.size());
-            std::vector<TierGet> gets;
-            for (size_t i = from; i < end; ++i) {
-                gets.push_back({items[i].key, pool_->data(items[i].group, items[i].slot)});
-                loading_[items[i].key] = {id, op.items.size()};
-                op.items.push_back(std::move(items[i]));
-                ++held.pending_loads;
-            }
-            const Status accepted = tiers_[lower].store->get(
-                std::move(gets), [this, id](std::span<const Status> results) {
-                    auto done = std::make_unique<LoadDone>();
-                    done->op = id;
-                    done->results.assign(results.begin(), results.end());
-                    done->at_ns = clock_.monotonic_ns();
-                    mailbox_.post({std::move(done), nullptr, nullptr});
-                    if (wake_) wake_();
-                });
-            if (accepted.ok()) continue;
-            auto refused = std::make_unique<LoadDone>();
-            refused->op = id;
-            refused->results.assign(op.items.size(), accepted);
-            refused->at_ns = clock_.monotonic_ns();
-            mailbox_.post({std::move(refused), nullptr, nullptr});
+        std::stable_sort(items.begin(), items.end(), [&](const LoadItem& a, const LoadItem& b) {
+            return first_layer(a) < first_layer(b);
+        });
+        for (size_t from = 0, end = 0; from < items.size(); from = end) {
+            while (end < items.size() && end - from < kLoadBatchBlocks &&
+                   items[end].group == items[from].group)
+                ++end;
+            begin_load(held, lower, std::span(items).subspan(from, end - from));
         }
     }
+}
+
+void Cache::join_load(Lease& held, uint64_t op) {
+    for (const LandingRef& landing : held.landings)
+        if (landing.op == op) return;
+    const LoadOp& load = loads_.at(op);
+    held.landings.push_back({op, load.items.front().group, load.progress});
+}
+
+void Cache::begin_load(Lease& held, size_t lower, std::span<LoadItem> items) {
+    const uint32_t group = items.front().group;
+    const auto layers = static_cast<uint32_t>(options_.layout.groups[group].layers.size());
+    const uint64_t id = next_op_++;
+    LoadOp& op = loads_[id];
+    op.lower = lower;
+    op.started_ns = clock_.monotonic_ns();
+    op.progress = std::make_shared<LoadProgress>(layers);
+    std::vector<TierGet> gets;
+    for (LoadItem& item : items) {
+        gets.push_back({item.key, pool_->data(group, item.slot)});
+        op.bytes += gets.back().into.size();
+        loading_[item.key] = {id, op.items.size()};
+        op.items.push_back(std::move(item));
+        ++held.pending_loads;
+    }
+    join_load(held, id);
+    const auto report = [this, id, progress = op.progress](std::span<const Status> results) {
+        progress->finish(std::ranges::all_of(results, [](const Status& s) { return s.ok(); }));
+        auto done = std::make_unique<LoadDone>();
+        done->op = id;
+        done->results.assign(results.begin(), results.end());
+        done->at_ns = clock_.monotonic_ns();
+        mailbox_.post({std::move(done), nullptr, nullptr});
+    };
+    TierLanding landing;
+    landing.layers = layers;
+    landing.layer_bytes = static_cast<uint32_t>(options_.layout.layer_bytes(group));
+    landing.landed = [this, progress = op.progress](uint32_t n) {
+        progress->landed(n);
+        if (wake_) wake_();
+    };
+    landing.failed = [progress = op.progress] { progress->fail(); };
+    const Status accepted = tiers_[lower].store->get(
+        std::move(gets),
+        [this, report](std::span<const Status> results) {
+            report(results);
+            if (wake_) wake_();
+        },
+        std::move(landing));
+    if (!accepted.ok()) report(std::vector<Status>(op.items.size(), accepted));
 }
 
 void Cache::on_loaded(LoadDone& done) {
@@ -57,28 +94,38 @@ void Cache::on_loaded(LoadDone& done) {
     const auto tier = static_cast<size_t>(tiers_[op.lower].tier);
     stats_.load_ns[tier] += static_cast<uint64_t>(done.at_ns - op.started_ns);
     observe(Metric::load_seconds, tiers_[op.lower].tier, op.started_ns, done.at_ns);
+    learn_load(op, done.at_ns - op.started_ns);
     for (LoadItem& item : op.items) loading_.erase(item.key);
     for (size_t i = 0; i < op.items.size(); ++i)
         finish_item(op, op.items[i], done.results[i], done.at_ns);
     retry_waiting_ = true;
 }
 
+// Keeps the idea of how fast a tier is near what its loads really took.
+void Cache::learn_load(const LoadOp& op, int64_t elapsed_ns) {
+    if (op.bytes < kLearnBytesMin) return;
+    double& seen = load_ns_per_byte_[static_cast<int>(tiers_[op.lower].tier)];
+    seen += kLearnRate * (static_cast<double>(elapsed_ns) / static_cast<double>(op.bytes) - seen);
+}
+
+// Whether the slot's header is of exactly the block that was asked for.
+Status Cache::match(const LoadItem& item) const {
+    SlabExpectation expected{item.key,
+                             item.hash,
+                             item.parent,
+                             options_.model,
+                             options_.layout.digest(),
+                             kCodecRaw16,
+                             static_cast<uint16_t>(item.group),
+                             item.tokens};
+    return match_slab(pool_->data(item.group, item.slot), expected);
+}
+
 void Cache::finish_item(LoadOp& op, LoadItem& item, const Status& read, int64_t at_ns) {
     const Tier tier = tiers_[op.lower].tier;
     const auto t = static_cast<size_t>(tier);
     const std::span<std::byte> slab = pool_->data(item.group, item.slot);
-    Status sound = read;
-    if (sound.ok()) {
-        SlabExpectation expected{item.key,
-                                 item.hash,
-                                 item.parent,
-                                 options_.model,
-                                 options_.layout.digest(),
-                                 kCodecRaw16,
-                                 static_cast<uint16_t>(item.group),
-                                 item.tokens};
-        sound = match_slab(slab, expected);
-    }
+    const Status sound = read.ok() ? match(item) : read;
     if (sound.ok()) {
         ++stats_.loaded_blocks[t];
         stats_.loaded_bytes[t] += slab.size();

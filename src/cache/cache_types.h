@@ -66,6 +66,12 @@ struct LeaseInfo {
     Tier miss_tier = Tier::g1;
 };
 
+// What is left of a lease's loads.
+struct LoadLeft {
+    double ns = 0;         // predicted, until the last block has landed; infinite: a load failed
+    bool copying = false;  // it keeps cores busy, not only a device
+};
+
 // What a prompt would get now, and why not more.
 struct CacheExplanation {
     uint32_t prompt_blocks = 0;

@@ -1,10 +1,12 @@
 // Lease: one request's hold on KV pages. Internal to the cache; the engine sees a LeaseId.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cache/cache_types.h"
+#include "cache/load_progress.h"
 #include "index/prefix_index.h"
 #include "tier/arena/slot_arena.h"
 
@@ -27,6 +29,13 @@ struct TenantKeys {
     }
 };
 
+// A load that the lease waits for.
+struct LandingRef {
+    uint64_t op = 0;
+    uint32_t group = 0;
+    std::shared_ptr<LoadProgress> progress;
+};
+
 struct Lease {
     LeaseId id = 0;
     const TenantKeys* keys = nullptr;
@@ -45,6 +54,7 @@ struct Lease {
     bool publishing = true;          // off once the index refused a block
 
     uint32_t pending_loads = 0;
+    std::vector<LandingRef> landings;  // of the loads that are pending, or were a moment ago
     bool load_failed = false;
     int attempts = 0;
     bool reuse = true;

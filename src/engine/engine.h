@@ -19,6 +19,9 @@ struct EngineStats {
     uint64_t prompt_tokens = 0, computed_prompt_tokens = 0, generated_tokens = 0;
     uint64_t finished[6] = {};  // by Finish
     uint64_t preemptions = 0, spilled = 0;
+    // Requests that entered a step while their pages were loading, and were dropped from it; what
+    // steps waited for layers.
+    uint64_t overlapped = 0, overlap_dropped = 0, overlap_wait_ns = 0;
     uint64_t running = 0, waiting = 0;
     CacheStats cache;
     std::vector<TierStats> tiers;  // the lower tiers, in order

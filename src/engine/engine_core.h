@@ -26,6 +26,7 @@
 #include "engine/model/sampler.h"
 #include "engine/model/utf8.h"
 #include "engine/model/vocab.h"
+#include "engine/step_gate.h"
 #include "engine/step_plan.h"
 #include "engine/stop_matcher.h"
 #include "engine/tiers.h"
@@ -42,6 +43,8 @@ struct Job {
     LeaseId lease = 0;      // 0: none
     bool started = false;   // its first lease became ready: timing has begun
     bool cancelled = false;
+    bool late_load = false;  // was dropped from a step for it: waits until all has landed
+    int64_t entered_ns = 0;  // the begin of the step it entered while loading; 0: none
     uint32_t preemptions = 0;
 
     std::unique_ptr<Sampler> sampler;
@@ -100,6 +103,9 @@ class EngineCore final : public Engine {
     struct Part {
         Job* job;
         uint32_t tokens;
+        uint32_t from;                // position of the first of them
+        bool landing = false;         // its cached pages are still being loaded
+        int64_t landing_wait_ns = 0;  // how long the step may wait for them
     };
     struct StepSize {
         uint32_t rows = 0;             // tokens computed
@@ -124,6 +130,8 @@ class EngineCore final : public Engine {
     bool room_for(const Job& job) const;
     bool prepare(Job& job);
     void note_ready(Job& job);
+    std::vector<Part> candidates() const;
+    static std::vector<StepCandidate> asks_of(const std::vector<Part>& parts);
     std::vector<Part> choose_parts();
     StepSequence lay_out(const Part& part) const;
     bool step();
@@ -133,6 +141,12 @@ class EngineCore final : public Engine {
     void check_deadlines(const std::vector<LeaseId>& expired);
     void finish_flushes();
     void finish_drains();
+
+    // engine_overlap.cc
+    void add_landing(std::vector<Part>& parts, const StepBounds& bounds) const;
+    double predict_step_ns(uint32_t rows) const;
+    std::unique_ptr<StepGate> make_gate(const std::vector<Part>& parts) const;
+    bool settle_landing(Job& job, bool dropped, bool late);
 
     // engine_emit.cc
     void take_logits(Job& job, std::span<const float> rows, uint32_t n_rows);
@@ -159,6 +173,7 @@ class EngineCore final : public Engine {
     std::vector<std::unique_ptr<Drain>> drains_;
     GenerateEvent event_;  // being filled for the job at hand
     EngineStats stats_;
+    double small_step_ns_ = 0;  // what steps of few rows took lately
     int64_t snapshot_ns_ = 0;
 
     std::mutex snapshot_mutex_;

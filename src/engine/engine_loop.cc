@@ -103,7 +103,7 @@ void EngineCore::note_ready(Job& job) {
     job.computed = lease.cached_tokens;
     if (job.started) return;
     job.started = true;
-    job.ready_ns = options_.clock->monotonic_ns();
+    job.ready_ns = job.entered_ns > 0 ? job.entered_ns : options_.clock->monotonic_ns();
     for (int t = 0; t < kTierCount; ++t) {
         job.timing.cached_tokens[t] = lease.tokens_by_tier[t];
         job.timing.load_bytes[t] = lease.bytes_by_tier[t];
@@ -144,25 +144,29 @@ void EngineCore::preempt(Job& job) {
     cache_->release(job.lease);
     job.lease = 0;
     job.computed = 0;
+    job.late_load = false;
     const auto it = std::find_if(active_.begin(), active_.end(),
                                  [&](const auto& held) { return held.get() == &job; });
     queue_.push_front(std::move(*it));
     active_.erase(it);
 }
 
+// Who could take part in the next step, in order of arrival.
+std::vector<EngineCore::Part> EngineCore::candidates() const {
+    std::vector<Part> parts;
+    for (const auto& job : active_)
+        if (cache_->info(job->lease).state == LeaseState::ready)
+            parts.push_back({job.get(), 0, job->computed});
+    return parts;
+}
+
 // Who takes part in the next step, and with how many tokens each; their pages exist.
 std::vector<EngineCore::Part> EngineCore::choose_parts() {
-    std::vector<Part> parts;
-    std::vector<StepCandidate> candidates;
-    for (auto& job : active_) {
-        if (cache_->info(job->lease).state != LeaseState::ready) continue;
-        parts.push_back({job.get(), 0});
-        candidates.push_back({static_cast<uint32_t>(job->tokens.size()) - job->computed,
-                              job->decoding(), job->request.prompt_logprobs});
-    }
     const StepBounds bounds{options_.step_tokens, options_.max_running,
                             static_cast<uint32_t>(forward_->config().max_logit_rows)};
-    const std::vector<uint32_t> take = plan_step(candidates, bounds);
+    std::vector<Part> parts = candidates();
+    add_landing(parts, bounds);
+    const std::vector<uint32_t> take = plan_step(asks_of(parts), bounds);
 
     // Making room may preempt or finish jobs that were to take part: ask again who is left.
     const auto active = [this](const Part& part) {
@@ -170,23 +174,30 @@ std::vector<EngineCore::Part> EngineCore::choose_parts() {
                            [&](const auto& job) { return job.get() == part.job; });
     };
     for (size_t i = 0; i < parts.size(); ++i)
-        if (take[i] > 0 && active(parts[i]) &&
-            make_room(*parts[i].job, parts[i].job->computed + take[i]))
+        if (take[i] > 0 && active(parts[i]) && make_room(*parts[i].job, parts[i].from + take[i]))
             parts[i].tokens = take[i];
     std::erase_if(parts, [&](const Part& part) { return part.tokens == 0 || !active(part); });
     return parts;
 }
 
+std::vector<StepCandidate> EngineCore::asks_of(const std::vector<Part>& parts) {
+    std::vector<StepCandidate> asks;
+    for (const Part& part : parts)
+        asks.push_back({static_cast<uint32_t>(part.job->tokens.size()) - part.from,
+                        part.job->decoding(), part.job->request.prompt_logprobs});
+    return asks;
+}
+
 StepSequence EngineCore::lay_out(const Part& part) const {
     const Job& job = *part.job;
     StepSequence sequence;
-    sequence.tokens = TokenSpan(job.tokens).subspan(job.computed, part.tokens);
-    sequence.first_pos = static_cast<int32_t>(job.computed);
+    sequence.tokens = TokenSpan(job.tokens).subspan(part.from, part.tokens);
+    sequence.first_pos = static_cast<int32_t>(part.from);
     for (uint32_t g = 0; g < cache_->layout().groups.size(); ++g)
         sequence.slabs[g] = cache_->table(job.lease, g).data();
     if (job.request.prompt_logprobs && !job.decoding())
         sequence.n_logit_rows = static_cast<int32_t>(part.tokens);
-    else if (job.computed + part.tokens == job.tokens.size())
+    else if (part.from + part.tokens == job.tokens.size())
         sequence.n_logit_rows = 1;
     return sequence;
 }
@@ -202,11 +213,14 @@ bool EngineCore::step() {
         size.rows += part.tokens;
         if (part.tokens == 1) continue;
         size.prompt_rows += part.tokens;
-        size.prompt_row_keys += uint64_t{part.tokens} * part.job->computed;
+        size.prompt_row_keys += uint64_t{part.tokens} * part.from;
     }
+    const std::unique_ptr<StepGate> gate = make_gate(parts);
     const int64_t begin_ns = options_.clock->monotonic_ns();
-    const auto result = forward_->step(sequences);
-    note_step(size, options_.clock->monotonic_ns() - begin_ns);
+    const auto result = forward_->step(sequences, gate.get());
+    const int64_t waited_ns = gate ? gate->waited_ns() : 0;
+    stats_.overlap_wait_ns += static_cast<uint64_t>(waited_ns);
+    note_step(size, options_.clock->monotonic_ns() - begin_ns - waited_ns);
 
     size_t row = 0;
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -215,12 +229,17 @@ bool EngineCore::step() {
             finish(job, Finish::error, result.error());
             continue;
         }
-        job.computed += parts[i].tokens;
-        cache_->commit(job.lease, job.computed);
         const auto n_rows = static_cast<uint32_t>(sequences[i].n_logit_rows);
         const auto logits =
             result->logits.subspan(row * info_.vocab_size, size_t{n_rows} * info_.vocab_size);
         row += n_rows;
+        if (parts[i].landing) {
+            const bool dropped = std::ranges::count(result->dropped, i) > 0;
+            job.entered_ns = begin_ns;
+            if (!settle_landing(job, dropped, gate->late())) continue;
+        }
+        job.computed += parts[i].tokens;
+        cache_->commit(job.lease, job.computed);
         if (n_rows > 0) take_logits(job, logits, n_rows);
     }
     return true;
@@ -235,6 +254,8 @@ void EngineCore::note_step(const StepSize& size, int64_t elapsed_ns) {
             .observe(static_cast<double>(elapsed_ns) / 1e9);
         options_.metrics->histogram(Metric::step_tokens).observe(size.rows);
     }
+    if (size.rows < kLearnRowsMin)
+        small_step_ns_ += kLearnRate * (static_cast<double>(elapsed_ns) - small_step_ns_);
     if (size.prompt_rows < kLearnRowsMin) return;
     CostModel& cost = cache_->cost();
     const double attention_ns =

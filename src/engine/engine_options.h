@@ -5,10 +5,18 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/metrics.h"
 #include "kernels/attention.h"
 
 namespace quire {
+
+// When a step may begin with pages that are still being loaded.
+enum class LoadOverlap : uint8_t {
+    when_it_pays,  // policy/overlap.h
+    always,        // at once, whatever it costs; for tests
+    never,         // when all have landed
+};
 
 struct EngineOptions {
     std::string model_path;
@@ -31,9 +39,11 @@ struct EngineOptions {
     uint32_t step_tokens = 512;  // tokens computed in one step, all requests together
     uint32_t max_running = 64;
     uint32_t max_queue = 1024;
+    LoadOverlap overlap = LoadOverlap::when_it_pays;
     int64_t request_timeout_ns = int64_t{600} * 1'000'000'000;
     const kernels::AttentionOps* attention = nullptr;  // nullptr: the fastest of this CPU
     const Clock* clock = &system_clock();
+    IoEngine* io = nullptr;      // of the disk tier; outlives the engine; nullptr: one of its own
     Metrics* metrics = nullptr;  // histograms of steps, loads and block ages; outlives the engine
 };
 

@@ -23,13 +23,15 @@ Result<std::unique_ptr<Tiers>> Tiers::open(const EngineOptions& options, const K
         tiers->stores_.push_back(std::move(store).value());
     }
     if (!options.disk_dir.empty()) {
-        auto io = make_io_engine({});
-        if (!io.ok()) return io.error();
-        tiers->io_ = std::move(io).value();
+        if (!options.io) {
+            auto io = make_io_engine({});
+            if (!io.ok()) return io.error();
+            tiers->io_ = std::move(io).value();
+        }
         DiskOptions disk;
         disk.dir = options.disk_dir;
         disk.capacity_bytes = options.disk_bytes;
-        disk.io = tiers->io_.get();
+        disk.io = options.io ? options.io : tiers->io_.get();
         disk.clock = options.clock;
         auto store = open_disk_store(disk);
         if (!store.ok()) {

@@ -86,6 +86,10 @@ Status verify_slab_header(std::span<const std::byte> slab);
 // verify_slab_header of a whole slab, then every layer's CRC and the padding. Reads all bytes once.
 Status verify_slab(std::span<const std::byte> slab);
 
+// The CRCs of layers [from, to) and, when the last one is among them, the padding; touches no other
+// layer. REQUIRES: verify_slab_header(slab) was ok, slab is whole, to <= layer_count.
+Status verify_slab_layers(std::span<const std::byte> slab, uint32_t from, uint32_t to);
+
 // verify_slab_header and a comparison with what was asked for: miss when another block's. Does not
 // touch the payload.
 Status match_slab(std::span<const std::byte> slab, const SlabExpectation& expected);

@@ -2,9 +2,10 @@
 //
 // Batches in, one Result per block out. A put is two-phase: the block is invisible to contains()
 // and get() until all its bytes are stored and checksummed. A get verifies what it read before it
-// says ok; damaged or missing bytes come back as Code::corrupt or Code::miss, never as data. A
-// store never decides what to keep beyond its own size limit: it is told (put, erase), and inside
-// its limit it drops what its policy values least.
+// says ok; damaged or missing bytes come back as Code::corrupt or Code::miss, never as data. A get
+// may also tell how many layers of its batch have landed (TierLanding). A store never decides what
+// to keep beyond its own size limit: it is told (put, erase), and inside its limit it drops what
+// its policy values least.
 //
 // Threads: every verb may be called from any thread. Completions run on a thread of the store's,
 // once per batch, must not block and must not call back into the store. Buffers must stay valid and
@@ -30,6 +31,7 @@ struct TierCaps {
     bool remote = false;     // another process or host may hold the bytes
     bool zero_copy = false;  // offers stable pointers to its bytes
     bool lists = false;      // list() enumerates what it holds
+    bool copies = false;     // a get is the CPU's work, not a device's
 };
 
 struct TierInfo {
@@ -81,6 +83,20 @@ using TierDone = std::function<void(std::span<const Status> results)>;
 // One block that a store gave up to make room: its whole sealed slab, valid during the call only.
 using TierEvicted = std::function<void(std::span<const std::byte> slab)>;
 
+// Given to a get whose caller can use a slab's first layers before its last ones. All slabs of such
+// a batch have the same number and size of layers. Both functions are called on threads of the
+// store's, before done; they must not block. A store may also never call them and just complete.
+struct TierLanding {
+    uint32_t layers = 0;  // of each slab; 0: nobody wants to know
+    uint32_t layer_bytes = 0;
+    // Layers [0, n) of every slab of the batch are in place and verified, headers and keys too. n
+    // grows from call to call; n == layers (padding verified as well) promises that done says ok
+    // for every block.
+    std::function<void(uint32_t n)> landed;
+    // Some block of the batch failed: the last layers will never land. Others of the batch go on.
+    std::function<void()> failed;
+};
+
 class TierStore {
  public:
     virtual ~TierStore() = default;
@@ -89,7 +105,7 @@ class TierStore {
     // One byte per key: 1 if a get would probably succeed. No I/O, no waiting for I/O.
     virtual void contains(std::span<const BlockKey> keys, std::span<uint8_t> present) const = 0;
     // busy for the whole batch when the store's queue bound is reached (done is then not called).
-    virtual Status get(std::vector<TierGet> batch, TierDone done) = 0;
+    virtual Status get(std::vector<TierGet> batch, TierDone done, TierLanding landing) = 0;
     // Per block: ok (stored, or already there), rejected, full, io. busy as for get.
     virtual Status put(std::vector<TierPut> batch, TierDone done) = 0;
     // Forgets blocks; unknown keys are ignored. A get in flight may still succeed.

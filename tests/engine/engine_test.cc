@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/fault_io.h"
 #include "tier/testing/temp_dir.h"
 
 namespace quire {
@@ -236,6 +237,94 @@ TEST_P(EngineTest, PreemptionLosesNothing) {
     EXPECT_GT(engine_->stats().preemptions, 0u) << "the test did not preempt";
 }
 
+TEST_P(EngineTest, SameTokensWhenStepsBeginBeforeTheirPagesHaveLanded) {
+    EngineOptions eager = options();
+    eager.overlap = LoadOverlap::always;
+    open(eager);
+    const std::string text = some_text(4000);
+    const Reply cold = run(text, 12);
+    for (const bool disk : {false, true}) {
+        ASSERT_TRUE(engine_->flush({Tier::g1}, true).ok());
+        if (disk) {
+            ASSERT_TRUE(engine_->flush({Tier::g2}, false).ok());
+        }
+        const uint64_t before = engine_->stats().overlapped;
+        const Reply hit = run(text, 12);
+        EXPECT_EQ(hit.tokens, cold.tokens);
+        EXPECT_EQ(hit.timing.cached_tokens[disk ? 2 : 1],
+                  (cold.timing.prompt_tokens - 1) / 16 * 16);
+        EXPECT_GT(hit.timing.load_ns[disk ? 2 : 1], 0);
+        expect_idle();
+        EXPECT_EQ(engine_->stats().overlapped, before + 1) << "the step waited for all pages";
+    }
+}
+
+// Every place where a read may be damaged: in the first layers, in the last, in the header.
+TEST_P(EngineTest, ALoadThatFailsInTheMiddleOfAStepIsComputedAgain) {
+    FaultIo io(std::move(make_io_engine({})).value());
+    EngineOptions eager = options();
+    eager.overlap = LoadOverlap::always;
+    eager.host_memory_bytes = 0;
+    eager.io = &io;
+    open(eager);
+    const std::string text = some_text(2500);
+    const Reply cold = run(text, 8);
+    uint64_t reads = 0;
+    for (uint64_t skip = 0; skip <= reads; skip += std::max<uint64_t>(1, reads / 5)) {
+        SCOPED_TRACE("read " + std::to_string(skip) + " of " + std::to_string(reads));
+        ASSERT_TRUE(engine_->flush({Tier::g1}, true).ok());
+        io.clear();
+        const uint64_t hits = io.hits();
+        const EngineStats before = engine_->stats();
+        io.add({.kind = FaultKind::bit_flip,
+                .bit = 40'000,
+                .op = IoOp::read,
+                .path_part = "segment-",
+                .skip = skip});
+        const uint64_t requests = io.stats().requests;
+        const Reply hit = run(text, 8);
+        EXPECT_EQ(hit.tokens, cold.tokens);
+        if (reads == 0) reads = io.stats().requests - requests;
+        expect_idle();
+        if (io.hits() == hits) break;  // past the last read
+        EXPECT_GT(engine_->stats().overlap_dropped, before.overlap_dropped);
+    }
+    EXPECT_GT(reads, 0u);
+    engine_.reset();
+}
+
+TEST_P(EngineTest, AStuckDiskHoldsNobodyElseAndCancellingFreesEverything) {
+    FaultIo io(std::move(make_io_engine({})).value());
+    EngineOptions eager = options();
+    eager.overlap = LoadOverlap::always;
+    eager.host_memory_bytes = 0;
+    eager.io = &io;
+    open(eager);
+    const std::string text = some_text(2500);
+    const std::string other = some_text(600, 5000);
+    const Reply cold = run(text, 8);
+    const Reply alone = run(other, 8);
+    ASSERT_TRUE(engine_->flush({Tier::g1}, true).ok());
+    io.add({.kind = FaultKind::hold,
+            .op = IoOp::read,
+            .path_part = "segment-",
+            .skip = 3,
+            .times = kAlways});
+    Pending stuck(*engine_, greedy(text, 8));
+    Pending cancelled(*engine_, greedy(text, 8));
+    GenerateRequest fresh = greedy(other, 8);
+    fresh.cache_salt = "computed anew";
+    EXPECT_EQ(Pending(*engine_, fresh).wait().tokens, alone.tokens);
+    engine_->cancel(cancelled.id());
+    EXPECT_EQ(cancelled.wait().finish, Finish::cancelled);
+    EXPECT_GE(engine_->stats().overlap_dropped, 1u) << "the step waited for the disk";
+    io.clear();
+    while (io.held() > 0) io.release_held();
+    EXPECT_EQ(stuck.wait().tokens, cold.tokens);
+    expect_idle();
+    engine_.reset();
+}
+
 TEST_P(EngineTest, CancellingTakesEffectAndFreesEverything) {
     open(options());
     Pending pending(*engine_, greedy(some_text(200), 2000));
@@ -330,7 +419,7 @@ TEST_P(EngineTest, PromptLogprobsCoverThePromptEvenWhenItIsCached) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EngineTest, ::testing::ValuesIn(kModels),
-                         [](const auto& info) { return std::string(info.param).substr(0, 5); });
+                         [](const auto& row) { return std::string(row.param).substr(0, 5); });
 
 TEST(OpenEngine, NamesWhatIsWrong) {
     EngineOptions options;

@@ -131,6 +131,10 @@ std::shared_ptr<void> publish_engine_metrics(Metrics& metrics, Engine& engine,
         into.counter(Metric::preemptions_total, label::Preempt::spill).mirror(stats.spilled);
         into.counter(Metric::preemptions_total, label::Preempt::recompute)
             .mirror(stats.preemptions - stats.spilled);
+        into.counter(Metric::overlapped_loads_total).mirror(stats.overlapped);
+        into.counter(Metric::overlap_drops_total).mirror(stats.overlap_dropped);
+        into.counter(Metric::overlap_wait_milliseconds_total)
+            .mirror(stats.overlap_wait_ns / 1'000'000);
         copy_cache(into, stats.cache);
         copy_misses(into, stats.cache, several_tenants);
         copy_tiers(into, stats);

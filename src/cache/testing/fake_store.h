@@ -2,10 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -29,9 +31,13 @@ class FakeStore final : public TierStore {
         for (size_t i = 0; i < keys.size(); ++i) present[i] = slabs_.contains(keys[i]);
     }
 
-    Status get(std::vector<TierGet> batch, TierDone done) override {
+    Status get(std::vector<TierGet> batch, TierDone done, TierLanding landing) override {
         std::lock_guard lock(mutex_);
         if (refuse_gets) return make_error(Code::busy, "refused by the test");
+        if (by_layer && landing.layers > 0) {
+            queue_layers(std::move(batch), std::move(done), std::move(landing));
+            return {};
+        }
         queue_.push_back([this, batch = std::move(batch), done = std::move(done)] {
             std::vector<Status> results;
             for (const TierGet& item : batch) results.push_back(get_one(item));
@@ -154,11 +160,65 @@ class FakeStore final : public TierStore {
 
     // Asked per block read.
     std::function<Fault(const BlockKey&)> fault = [](const BlockKey&) { return Fault::none; };
+    bool by_layer = false;  // each step() of a get lands one layer; one more completes it
     bool refuse_gets = false;
     bool refuse_puts = false;
     int unsealed_puts = 0;
 
  private:
+    // Holds mutex_. Damaged blocks fail in their last layer, others at once.
+    void queue_layers(std::vector<TierGet> batch, TierDone done, TierLanding landing) {
+        struct Flight {
+            std::vector<TierGet> batch;
+            TierDone done;
+            TierLanding landing;
+            std::vector<std::vector<std::byte>> read;  // what get_one() gives, per block
+            std::vector<Status> results;
+            bool sound = true, headers = true;
+        };
+        auto flight = std::make_shared<Flight>();
+        flight->batch = std::move(batch);
+        flight->done = std::move(done);
+        flight->landing = std::move(landing);
+        const uint32_t layers = flight->landing.layers;
+        queue_.push_back([this, flight, layers] {
+            for (const TierGet& item : flight->batch) {
+                // Aligned as a slab must be.
+                const std::unique_ptr<std::byte, void (*)(void*)> copy(
+                    static_cast<std::byte*>(std::aligned_alloc(kSlabAlign, item.into.size())),
+                    std::free);
+                const std::span<std::byte> bytes(copy.get(), item.into.size());
+                flight->results.push_back(get_one({item.key, bytes}));
+                flight->read.emplace_back(bytes.begin(), bytes.end());
+                flight->sound &= flight->results.back().ok();
+                flight->headers &= flight->results.back().ok() || verify_slab_header(bytes).ok();
+            }
+            land_layer(flight->batch, flight->read, flight->landing, 0,
+                       layers > 1 ? flight->headers : flight->sound);
+        });
+        for (uint32_t layer = 1; layer < layers; ++layer)
+            queue_.push_back([flight, layer, layers] {
+                land_layer(flight->batch, flight->read, flight->landing, layer,
+                           layer + 1 < layers || flight->sound);
+            });
+        queue_.push_back([flight] { flight->done(flight->results); });
+    }
+    static void land_layer(const std::vector<TierGet>& batch,
+                           const std::vector<std::vector<std::byte>>& read,
+                           const TierLanding& landing, uint32_t layer, bool sound) {
+        for (size_t i = 0; i < batch.size(); ++i) {
+            const size_t end = layer + 1 == landing.layers
+                                   ? batch[i].into.size()
+                                   : kSlabHeaderBytes + (layer + 1) * landing.layer_bytes;
+            const size_t from = layer == 0 ? 0 : kSlabHeaderBytes + layer * landing.layer_bytes;
+            std::memcpy(batch[i].into.data() + from, read[i].data() + from, end - from);
+        }
+        if (sound)
+            landing.landed(layer + 1);
+        else
+            landing.failed();
+    }
+
     Status get_one(const TierGet& item) {
         std::lock_guard lock(mutex_);
         const auto it = slabs_.find(item.key);

@@ -29,7 +29,7 @@ struct DiskOptions {
     bool read_only = false;       // serve what is there, write nothing
     bool allow_oversize = false;  // accept a capacity larger than the file system
 
-    uint32_t io_depth = 16;              // reads, and writes, in flight at once
+    uint32_t io_depth = 16;              // reads, and writes, of whole slabs in flight at once
     uint64_t io_bytes = 2ull << 20;      // neighbours are grouped up to this much an I/O
     uint32_t read_threads = 2;           // verify what was read
     uint32_t max_pending_batches = 256;  // gets, and puts, accepted and not finished

@@ -182,7 +182,7 @@ class Bench {
     Status get_all(TierStore& store) {
         return in_batches<TierGet>([&](uint64_t i) { return TierGet{key(i), slab(i)}; },
                                    [&](std::vector<TierGet> batch, TierDone done) {
-                                       return store.get(std::move(batch), std::move(done));
+                                       return store.get(std::move(batch), std::move(done), {});
                                    });
     }
 

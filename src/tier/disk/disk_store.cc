@@ -92,7 +92,7 @@ class DiskStore final : public TierStore {
         }
     }
 
-    Status get(std::vector<TierGet> batch, TierDone done) override {
+    Status get(std::vector<TierGet> batch, TierDone done, TierLanding landing) override {
         uint64_t bytes = 0;
         for (const TierGet& get : batch) bytes += get.into.size();
         const size_t parts = bytes < kSplitBytes ? 1 : std::min(readers_.size(), batch.size());
@@ -100,8 +100,11 @@ class DiskStore final : public TierStore {
         if (!take_place(pending, parts, state_->options.max_pending_batches)) {
             return make_error(Code::busy, "the disk tier has too many reads waiting");
         }
+        std::shared_ptr<Reader::Landing> landings;
+        if (landing.layers > 0)
+            landings = std::make_shared<Reader::Landing>(std::move(landing), batch.size());
         if (parts <= 1) {
-            next_reader().post(std::move(batch), std::move(done));
+            next_reader().post(std::move(batch), std::move(done), std::move(landings));
             return {};
         }
         // A long prompt: all readers verify at once. Neighbours mostly stay together.
@@ -111,9 +114,12 @@ class DiskStore final : public TierStore {
             const size_t end = batch.size() * (part + 1) / parts;
             std::vector<TierGet> some(batch.begin() + static_cast<ptrdiff_t>(begin),
                                       batch.begin() + static_cast<ptrdiff_t>(end));
-            next_reader().post(std::move(some), [joined, begin](std::span<const Status> results) {
-                joined->finish(begin, results);
-            });
+            next_reader().post(
+                std::move(some),
+                [joined, begin](std::span<const Status> results) {
+                    joined->finish(begin, results);
+                },
+                landings);
         }
         return {};
     }

@@ -1,6 +1,8 @@
 #include "tier/host/copy_slab.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "base/hash.h"
@@ -9,11 +11,22 @@
 namespace quire {
 
 Status copy_slab_verified(std::span<const std::byte> from, std::span<std::byte> to) {
-    std::memcpy(to.data(), from.data(), kSlabHeaderBytes);
-    QUIRE_TRY(verify_slab_header(to));
-    const SlabHeader& header = slab_header(std::span<const std::byte>(to));
-    size_t at = kSlabHeaderBytes;
-    for (uint32_t layer = 0; layer < header.layer_count; ++layer, at += header.layer_bytes) {
+    return copy_slab_layers(from, to, 0, std::numeric_limits<uint32_t>::max());
+}
+
+Status copy_slab_layers(std::span<const std::byte> from, std::span<std::byte> to, uint32_t first,
+                        uint32_t end) {
+    // The piece with the header checks what it wrote; the others only need sizes to go by.
+    std::span<const std::byte> checked = from;
+    if (first == 0) {
+        std::memcpy(to.data(), from.data(), kSlabHeaderBytes);
+        checked = to;
+    }
+    QUIRE_TRY(verify_slab_header(checked));
+    const SlabHeader& header = slab_header(checked);
+    end = std::min<uint32_t>(end, header.layer_count);
+    size_t at = kSlabHeaderBytes + size_t{first} * header.layer_bytes;
+    for (uint32_t layer = first; layer < end; ++layer, at += header.layer_bytes) {
         const std::span<std::byte> written = to.subspan(at, header.layer_bytes);
         std::memcpy(written.data(), from.data() + at, written.size());
         if (const uint32_t crc = crc32c(written); crc != header.layer_crc[layer])
@@ -22,7 +35,7 @@ Status copy_slab_verified(std::span<const std::byte> from, std::span<std::byte> 
                                   std::to_string(at),
                               static_cast<int64_t>(at));
     }
-    std::memset(to.data() + at, 0, to.size() - at);
+    if (end == header.layer_count) std::memset(to.data() + at, 0, to.size() - at);
     return {};
 }
 

@@ -12,7 +12,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <limits>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "base/check.h"
@@ -21,6 +23,7 @@
 #include "policy/evict.h"
 #include "tier/arena/slot_arena.h"
 #include "tier/host/copy_slab.h"
+#include "tier/landing.h"
 
 namespace quire {
 namespace {
@@ -55,7 +58,10 @@ class HostStore final : public TierStore {
     ~HostStore() override { workers_.drain(); }
 
     TierInfo info() const override {
-        return {Tier::g2, "host", {.zero_copy = true, .lists = true}, arena_->capacity_bytes()};
+        return {Tier::g2,
+                "host",
+                {.zero_copy = true, .lists = true, .copies = true},
+                arena_->capacity_bytes()};
     }
 
     void contains(std::span<const BlockKey> keys, std::span<uint8_t> present) const override {
@@ -66,14 +72,62 @@ class HostStore final : public TierStore {
         }
     }
 
-    Status get(std::vector<TierGet> batch, TierDone done) override {
-        return run(std::move(batch), std::move(done),
-                   [this](const TierGet& item) { return get_one(item); });
+    Status get(std::vector<TierGet> batch, TierDone done, TierLanding landing) override {
+        auto flight = std::make_shared<GetFlight>(std::move(batch), std::move(done));
+        const uint32_t landing_layers = landing.layers;
+        if (landing.layers > 0) flight->pieces = cut_slab(landing.layers, landing.layer_bytes);
+        flight->landing.emplace(std::move(landing), flight->pieces, flight->items.size());
+        hold_entries(*flight, landing_layers);
+        const size_t n = flight->items.size();
+        const size_t runs = std::max<size_t>(1, (n + kBlocksPerTask - 1) / kBlocksPerTask);
+        const size_t tasks = runs * flight->pieces.size();
+        flight->open = tasks;
+        pending_.fetch_add(1);
+        // All blocks' first layers before anybody's next ones.
+        for (size_t t = 0; t < tasks; ++t) {
+            auto task = [this, flight, piece = t / runs, first = t % runs * kBlocksPerTask] {
+                copy_out(*flight, piece, first);
+                finish_task(*flight);
+            };
+            if (workers_.submit(std::move(task)).ok()) continue;
+            const Error busy = make_error(Code::busy, "the host pool's queue is full");
+            if (t == 0) {  // nothing started: the whole batch is refused
+                let_go(*flight);
+                leave();
+                return busy;
+            }
+            for (size_t i = 0; i < n; ++i) flight->fail(i, busy);
+            for (; t < tasks; ++t) finish_task(*flight);
+        }
+        return {};
     }
 
     Status put(std::vector<TierPut> batch, TierDone done) override {
-        return run(std::move(batch), std::move(done),
-                   [this](const TierPut& item) { return put_one(item); });
+        auto flight = std::make_shared<PutFlight>();
+        const size_t n = batch.size();
+        const size_t tasks = std::max<size_t>(1, (n + kBlocksPerTask - 1) / kBlocksPerTask);
+        flight->items = std::move(batch);
+        flight->results.resize(n);
+        flight->done = std::move(done);
+        flight->open = tasks;
+        pending_.fetch_add(1);
+        for (size_t t = 0; t < tasks; ++t) {
+            auto task = [this, flight, t, n] {
+                const size_t end = std::min(n, (t + 1) * kBlocksPerTask);
+                for (size_t i = t * kBlocksPerTask; i < end; ++i)
+                    flight->results[i] = put_one(flight->items[i]);
+                finish_task(*flight);
+            };
+            if (workers_.submit(std::move(task)).ok()) continue;
+            const Error busy = make_error(Code::busy, "the host pool's queue is full");
+            if (t == 0) {  // nothing started: the whole batch is refused
+                leave();
+                return busy;
+            }
+            for (size_t i = t * kBlocksPerTask; i < n; ++i) flight->results[i] = busy;
+            for (; t < tasks; ++t) finish_task(*flight);
+        }
+        return {};
     }
 
     void erase(std::span<const BlockKey> keys) override {
@@ -123,50 +177,40 @@ class HostStore final : public TierStore {
     }
 
  private:
-    // A batch being worked on in pieces by several workers; the last piece reports.
-    template <typename Item>
-    struct Batch {
-        std::vector<Item> items;
+    // Puts being worked on by several workers; the last task reports.
+    struct PutFlight {
+        std::vector<TierPut> items;
         std::vector<Status> results;
         TierDone done;
         std::atomic<size_t> open{0};
     };
 
-    template <typename Item, typename Work>
-    Status run(std::vector<Item> items, TierDone done, Work work) {
-        auto batch = std::make_shared<Batch<Item>>();
-        const size_t n = items.size();
-        const size_t tasks = std::max<size_t>(1, (n + kBlocksPerTask - 1) / kBlocksPerTask);
-        batch->items = std::move(items);
-        batch->results.resize(n);
-        batch->done = std::move(done);
-        batch->open = tasks;
-        pending_.fetch_add(1);
-        for (size_t t = 0; t < tasks; ++t) {
-            auto task = [this, batch, work, t, n] {
-                const size_t end = std::min(n, (t + 1) * kBlocksPerTask);
-                for (size_t i = t * kBlocksPerTask; i < end; ++i)
-                    batch->results[i] = work(batch->items[i]);
-                finish(*batch);
-            };
-            if (workers_.submit(std::move(task)).ok()) continue;
-            if (t == 0) {  // nothing started: the whole batch is refused
-                leave();
-                return make_error(Code::busy, "the host pool's queue is full");
-            }
-            for (size_t i = t * kBlocksPerTask; i < n; ++i)
-                batch->results[i] = make_error(Code::busy, "the host pool's queue is full");
-            for (; t < tasks; ++t) finish(*batch);
-        }
-        return {};
-    }
+    // The same for gets, whose slabs are copied in pieces.
+    struct GetFlight {
+        std::vector<TierGet> items;
+        TierDone done;
+        std::vector<SlabPiece> pieces{{0, std::numeric_limits<uint32_t>::max(), 0, 0}};
+        std::optional<LandingCount> landing;
+        std::vector<Entry*> entries;  // per item, used until the end; nullptr: nothing to copy
+        std::vector<Status> results;  // under results_mutex until the last task
+        std::mutex results_mutex;
+        std::atomic<size_t> open{0};
+        int64_t start_ns = system_clock().monotonic_ns();
 
-    template <typename Item>
-    void finish(Batch<Item>& batch) {
-        if (batch.open.fetch_sub(1) != 1) return;
-        batch.done(batch.results);
-        leave();
-    }
+        GetFlight(std::vector<TierGet> gets, TierDone when_done)
+            : items(std::move(gets)),
+              done(std::move(when_done)),
+              entries(items.size()),
+              results(items.size()) {}
+        // The first thing that went wrong counts.
+        void fail(size_t item, const Status& why) {
+            {
+                std::lock_guard lock(results_mutex);
+                if (results[item].ok()) results[item] = why;
+            }
+            landing->failed();
+        }
+    };
 
     void leave() {
         std::lock_guard lock(idle_mutex_);
@@ -174,35 +218,77 @@ class HostStore final : public TierStore {
         idle_.notify_all();
     }
 
-    Status get_one(const TierGet& item) {
-        const int64_t start_ns = system_clock().monotonic_ns();
-        Entry* entry = nullptr;
-        {
-            std::lock_guard lock(mutex_);
+    // `layers`: what each slab must have, when the caller said so.
+    void hold_entries(GetFlight& flight, uint32_t layers) {
+        std::lock_guard lock(mutex_);
+        for (size_t i = 0; i < flight.items.size(); ++i) {
+            const TierGet& item = flight.items[i];
             ++stats_.gets;
             const auto it = entries_.find(item.key);
-            if (it == entries_.end() || !it->second.ready || it->second.doomed)
-                return make_error(Code::miss, "not in the host pool");
-            entry = &it->second;
-            if (item.into.size() != arena_->slab_bytes(entry->group))
-                return make_error(Code::invalid, "the buffer is not of the slab's size");
-            ++entry->users;
-            policies_[entry->group]->touch(entry->slot);
+            if (it == entries_.end() || !it->second.ready || it->second.doomed) {
+                flight.fail(i, make_error(Code::miss, "not in the host pool"));
+                continue;
+            }
+            Entry& entry = it->second;
+            const KvGroup& shape = options_.layout.groups[entry.group];
+            if (item.into.size() != arena_->slab_bytes(entry.group) ||
+                (layers > 0 && layers != shape.layers.size())) {
+                flight.fail(i, make_error(Code::invalid, "the buffer is not of the slab's shape"));
+                continue;
+            }
+            flight.entries[i] = &entry;
+            ++entry.users;
+            policies_[entry.group]->touch(entry.slot);
         }
-        const Status copied =
-            copy_slab_verified(arena_->data(entry->group, entry->slot), item.into);
+    }
+
+    // One piece of some of the batch's slabs.
+    void copy_out(GetFlight& flight, size_t piece, size_t first) {
+        const size_t end = std::min(flight.items.size(), first + kBlocksPerTask);
+        for (size_t i = first; i < end; ++i) {
+            const Entry* entry = flight.entries[i];
+            if (!entry) continue;
+            const SlabPiece& layers = flight.pieces[piece];
+            const Status copied =
+                copy_slab_layers(arena_->data(entry->group, entry->slot), flight.items[i].into,
+                                 layers.first_layer, layers.end_layer);
+            if (copied.ok())
+                flight.landing->landed(piece);
+            else
+                flight.fail(i, copied);
+        }
+    }
+
+    void finish_task(PutFlight& flight) {
+        if (flight.open.fetch_sub(1) != 1) return;
+        flight.done(flight.results);
+        leave();
+    }
+
+    void finish_task(GetFlight& flight) {
+        if (flight.open.fetch_sub(1) != 1) return;
+        let_go(flight);
+        flight.done(flight.results);
+        leave();
+    }
+
+    // Counts what became of a batch and gives its entries back.
+    void let_go(GetFlight& flight) {
         std::lock_guard lock(mutex_);
-        if (copied.ok()) {
-            ++stats_.get_hits;
-            stats_.get_bytes += item.into.size();
-        } else {
-            ++stats_.corrupt_blocks;
-            if (!entry->doomed) policies_[entry->group]->erase(entry->slot);
-            entry->doomed = true;
+        for (size_t i = 0; i < flight.items.size(); ++i) {
+            Entry* entry = flight.entries[i];
+            if (!entry) continue;
+            if (flight.results[i].ok()) {
+                ++stats_.get_hits;
+                stats_.get_bytes += flight.items[i].into.size();
+            } else if (flight.results[i].code() == Code::corrupt) {
+                ++stats_.corrupt_blocks;
+                if (!entry->doomed) policies_[entry->group]->erase(entry->slot);
+                entry->doomed = true;
+            }
+            if (--entry->users == 0 && entry->doomed) forget(*entry);
         }
-        stats_.get_ns += static_cast<uint64_t>(system_clock().monotonic_ns() - start_ns);
-        if (--entry->users == 0 && entry->doomed) forget(*entry);
-        return copied;
+        stats_.get_ns += static_cast<uint64_t>(system_clock().monotonic_ns() - flight.start_ns);
     }
 
     Status put_one(const TierPut& item) {

@@ -50,7 +50,7 @@ class OneByOne {
         return wait(store_.put({{key, slab, 1}}, done()));
     }
     Status get(BlockKey key, std::span<std::byte> into) {
-        return wait(store_.get({{key, into}}, done()));
+        return wait(store_.get({{key, into}}, done(), {}));
     }
 
  private:

@@ -48,7 +48,7 @@ inline std::vector<Status> put_wait(TierStore& store, std::vector<TierPut> batch
 inline std::vector<Status> get_wait(TierStore& store, std::vector<TierGet> batch) {
     size_t count = batch.size();
     Pending pending;
-    Status accepted = store.get(std::move(batch), pending.done());
+    Status accepted = store.get(std::move(batch), pending.done(), {});
     if (!accepted.ok()) return std::vector<Status>(count, accepted);
     return pending.wait();
 }

@@ -1,0 +1,75 @@
+// Steps that begin while some of their requests' pages are still being loaded.
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "engine/engine_core.h"
+#include "policy/overlap.h"
+
+namespace quire {
+namespace {
+
+// After its last layer landed, a load's last report is on its way.
+constexpr int64_t kSettleMax_ns = 1'000'000'000;
+constexpr int kCopyThreads = 2;  // as HostOptions::threads
+
+}  // namespace
+
+// From what whole prompts took, or steps of few rows, whose cost is not in their rows. Too little
+// rather than too much: attention to a long prefix is not counted.
+double EngineCore::predict_step_ns(uint32_t rows) const {
+    return std::max(rows * cache_->cost().prefill_ns_per_token, small_step_ns_);
+}
+
+// Adds the jobs whose loads the step would hide.
+void EngineCore::add_landing(std::vector<Part>& parts, const StepBounds& bounds) const {
+    if (options_.overlap == LoadOverlap::never) return;
+    const bool company = !parts.empty();
+    const bool spare_cores =
+        std::cmp_greater(std::thread::hardware_concurrency(), options_.threads + kCopyThreads - 1);
+    uint32_t rows = 0;
+    for (const uint32_t taken : plan_step(asks_of(parts), bounds)) rows += taken;
+    for (const auto& job : active_) {
+        const LeaseInfo& lease = cache_->info(job->lease);
+        if (lease.state != LeaseState::loading || job->late_load) continue;
+        const auto pending = static_cast<uint32_t>(job->tokens.size()) - lease.cached_tokens;
+        if (rows >= bounds.tokens) return;
+        const uint32_t with_it = std::min(rows + pending, bounds.tokens);
+        const LoadLeft left = cache_->load_left(job->lease);
+        const OverlapPlan plan =
+            plan_overlap({left.ns, predict_step_ns(with_it), company, left.copying, spare_cores});
+        const bool enter = plan.enter || options_.overlap == LoadOverlap::always;
+        if (!enter) continue;
+        const auto wait_ns = static_cast<int64_t>(
+            options_.overlap == LoadOverlap::always ? kOverlapWaitMax_ns : plan.wait_max_ns);
+        parts.push_back({job.get(), 0, lease.cached_tokens, true, wait_ns});
+        rows = with_it;
+    }
+}
+
+std::unique_ptr<StepGate> EngineCore::make_gate(const std::vector<Part>& parts) const {
+    std::vector<LeaseId> leases;
+    int64_t wait_ns = 0;
+    for (const Part& part : parts) {
+        leases.push_back(part.landing ? part.job->lease : 0);
+        wait_ns = std::max(wait_ns, part.landing_wait_ns);
+    }
+    if (wait_ns == 0) return nullptr;
+    return std::make_unique<StepGate>(*cache_, *options_.clock, std::move(leases), wait_ns);
+}
+
+// After the step: true when the job's pages all landed, so that what was computed on them counts.
+// Otherwise it stands where it stood before the step, and its lease loads on or was planned anew.
+bool EngineCore::settle_landing(Job& job, bool dropped, bool late) {
+    if (dropped || !cache_->settle(job.lease, kSettleMax_ns)) {
+        ++stats_.overlap_dropped;
+        job.late_load = late;
+        job.entered_ns = 0;
+        return false;
+    }
+    ++stats_.overlapped;
+    note_ready(job);
+    return true;
+}
+
+}  // namespace quire
