@@ -285,8 +285,10 @@ void Cache::copy_last_block(Lease& held) {
         const uint32_t slot = pool_->take(g);
         if (slot != kNoArenaSlot) {
             slot_states_[g][slot] = {};
-            const std::span<const std::byte> original = pool_->data(g, from);
-            std::memcpy(pool_->data(g, slot).data(), original.data(), original.size());
+            // The header is the storer's, which may be sealing the original right now.
+            std::memcpy(pool_->data(g, slot).data() + kSlabHeaderBytes,
+                        pool_->data(g, from).data() + kSlabHeaderBytes,
+                        options_.layout.payload_bytes(g));
             held.tables[g].slots.push_back(slot);
             held.tables[g].slabs.push_back(pool_->data(g, slot).data());
         }

@@ -21,7 +21,8 @@ KvLayout small_layout() {
 }
 
 // A sealed slab named `n`, child of `parent` (0: none).
-std::span<std::byte> make_slab(Arena& arena, const KvLayout& layout, uint64_t n, uint64_t parent) {
+std::span<std::byte> layout_slab(Arena& arena, const KvLayout& layout, uint64_t n,
+                                 uint64_t parent) {
     const std::span<std::byte> slab = arena.bytes().first(layout.slab_bytes(0));
     std::memset(slab.data(), static_cast<int>(n), slab.size());
     SlabHeader header;
@@ -87,19 +88,19 @@ TEST(HostStore, ShowsWhatItGivesUpBeforeTheMemoryIsReused) {
     OneByOne one(**store);
     Arena memory = some_memory(bytes);
     for (uint64_t n = 1; n <= 5; ++n)
-        ASSERT_TRUE(one.put({{n, n}}, make_slab(memory, layout, n, 0)).ok());
+        ASSERT_TRUE(one.put({{n, n}}, layout_slab(memory, layout, n, 0)).ok());
     ASSERT_EQ(given_up.size(), 2u);
     for (uint64_t n = 1; n <= 2; ++n) {
-        const std::span<std::byte> want = make_slab(memory, layout, n, 0);
+        const std::span<std::byte> want = layout_slab(memory, layout, n, 0);
         EXPECT_EQ(std::memcmp(given_up[n - 1].data(), want.data(), bytes), 0);
     }
     // What is erased goes without a word.
     const BlockKey key{{3, 3}};
     (*store)->erase({&key, 1});
-    ASSERT_TRUE(one.put({{6, 6}}, make_slab(memory, layout, 6, 0)).ok());
+    ASSERT_TRUE(one.put({{6, 6}}, layout_slab(memory, layout, 6, 0)).ok());
     EXPECT_EQ(given_up.size(), 2u);
     (*store)->on_evicted({});
-    ASSERT_TRUE(one.put({{7, 7}}, make_slab(memory, layout, 7, 0)).ok());
+    ASSERT_TRUE(one.put({{7, 7}}, layout_slab(memory, layout, 7, 0)).ok());
     EXPECT_EQ(given_up.size(), 2u);
 }
 
@@ -110,9 +111,9 @@ TEST(HostStore, ParentsOutliveChildren) {
     OneByOne one(**store);
     Arena memory = some_memory(layout.slab_bytes(0));
     for (uint64_t n = 1; n <= 3; ++n)
-        ASSERT_TRUE(one.put({{n, n}}, make_slab(memory, layout, n, n - 1)).ok());
+        ASSERT_TRUE(one.put({{n, n}}, layout_slab(memory, layout, n, n - 1)).ok());
     // The oldest is block 1, but 3 is the only one without children.
-    ASSERT_TRUE(one.put({{9, 9}}, make_slab(memory, layout, 9, 0)).ok());
+    ASSERT_TRUE(one.put({{9, 9}}, layout_slab(memory, layout, 9, 0)).ok());
     const BlockKey keys[] = {{{1, 1}}, {{2, 2}}, {{3, 3}}, {{9, 9}}};
     uint8_t present[4] = {};
     (*store)->contains(keys, present);
@@ -126,7 +127,7 @@ TEST(HostStore, RefusesASlabThatIsNotItsKey) {
     ASSERT_TRUE(store.ok());
     OneByOne one(**store);
     Arena memory = some_memory(layout.slab_bytes(0));
-    EXPECT_EQ(one.put({{2, 2}}, make_slab(memory, layout, 1, 0)).code(), Code::invalid);
+    EXPECT_EQ(one.put({{2, 2}}, layout_slab(memory, layout, 1, 0)).code(), Code::invalid);
 }
 
 TEST(HostStore, ABudgetBelowOneBlockIsAnErrorThatSaysHowMuch) {
@@ -140,7 +141,7 @@ TEST(CopySlab, FindsEveryFlippedByteOfHeaderAndLayers) {
     const KvLayout layout = small_layout();
     Arena from = some_memory(layout.slab_bytes(0));
     Arena to = some_memory(layout.slab_bytes(0));
-    const std::span<std::byte> slab = make_slab(from, layout, 5, 0);
+    const std::span<std::byte> slab = layout_slab(from, layout, 5, 0);
     const std::span<std::byte> into = to.bytes().first(slab.size());
     ASSERT_TRUE(copy_slab_verified(slab, into).ok());
     EXPECT_EQ(std::memcmp(slab.data(), into.data(), slab.size()), 0);
