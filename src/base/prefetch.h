@@ -9,10 +9,10 @@ namespace quire {
 
 #if defined(__x86_64__)
 [[gnu::always_inline]] inline void prefetch_l1(const void* p) {
-    asm volatile("prefetcht0 %a0" : : "p"(p));
+    asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(p)));
 }
 [[gnu::always_inline]] inline void prefetch_l2(const void* p) {
-    asm volatile("prefetcht1 %a0" : : "p"(p));
+    asm volatile("prefetcht1 %0" : : "m"(*static_cast<const char*>(p)));
 }
 #else
 [[gnu::always_inline]] inline void prefetch_l1(const void* p) {

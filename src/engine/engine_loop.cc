@@ -111,7 +111,6 @@ void EngineCore::note_ready(Job& job) {
     }
     job.timing.miss_reason = miss_reason_name(lease.miss);
     stats_.prompt_tokens += job.prompt_tokens;
-    stats_.computed_prompt_tokens += job.prompt_tokens - lease.cached_tokens;
 }
 
 // Pages for `tokens` tokens of the job, taken from younger jobs if need be. False: not now.
@@ -238,7 +237,9 @@ bool EngineCore::step() {
             job.entered_ns = begin_ns;
             if (!settle_landing(job, dropped, gate->late())) continue;
         }
+        const uint32_t before = std::min(job.computed, job.prompt_tokens);
         job.computed += parts[i].tokens;
+        stats_.computed_prompt_tokens += std::min(job.computed, job.prompt_tokens) - before;
         cache_->commit(job.lease, job.computed);
         if (n_rows > 0) take_logits(job, logits, n_rows);
     }

@@ -111,7 +111,8 @@ TEST_P(EveryGeometry, ChunksDecodesThreadsAndBatchMatesChangeNoBit) {
         const std::vector<float> expected = all_rows(*ops, w);
         for (int n_threads = 1; n_threads <= 4; n_threads += kThreadStep) {
             SCOPED_TRACE("threads " + std::to_string(n_threads));
-            std::vector<float> out(expected.size(), NAN), mate_out;
+            std::vector<float> out(expected.size(), NAN);
+            std::vector<float> mate_out[2];  // apart: their rows may be the same
             // Chunks of random lengths, many of them single rows; now and then with others in the
             // batch.
             for (int first = 0; first < w.n_tokens();) {
@@ -121,7 +122,7 @@ TEST_P(EveryGeometry, ChunksDecodesThreadsAndBatchMatesChangeNoBit) {
                 for (int i = rng() % 3; i > 0; --i) {
                     const int m = 1 + rng() % 30;
                     const int at = rng() % (mate.n_tokens() - m);
-                    batch.insert(batch.begin() + rng() % 2, mate.rows(at, m, mate_out));
+                    batch.insert(batch.begin() + rng() % 2, mate.rows(at, m, mate_out[i - 1]));
                 }
                 run_batch(*ops, w.shape, batch, n_threads);
                 first += n;

@@ -148,7 +148,8 @@ TEST_P(EveryCodedGeometry, ChunksDecodesThreadsAndBatchMatesChangeNoBit) {
         const std::vector<float> expected = all_rows(*ops, w);
         for (int n_threads = 1; n_threads <= 4; n_threads += kThreadStep) {
             SCOPED_TRACE("threads " + std::to_string(n_threads));
-            std::vector<float> out(expected.size(), NAN), mate_out;
+            std::vector<float> out(expected.size(), NAN);
+            std::vector<float> mate_out[2];  // apart: their rows may be the same
             for (int first = 0; first < w.n_tokens();) {
                 const int lengths[] = {1, 1, 2, 5, int(1 + rng() % 40), int(1 + rng() % 400)};
                 const int n = std::min(lengths[rng() % 6], w.n_tokens() - first);
@@ -156,7 +157,7 @@ TEST_P(EveryCodedGeometry, ChunksDecodesThreadsAndBatchMatesChangeNoBit) {
                 for (int i = rng() % 3; i > 0; --i) {
                     const int m = 1 + rng() % 30;
                     const int at = rng() % (mate.n_tokens() - m);
-                    batch.insert(batch.begin() + rng() % 2, mate.rows(at, m, mate_out));
+                    batch.insert(batch.begin() + rng() % 2, mate.rows(at, m, mate_out[i - 1]));
                 }
                 run_batch(*ops, w.shape, batch, n_threads);
                 first += n;

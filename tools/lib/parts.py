@@ -16,9 +16,9 @@ from ui import Failure, say
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Sanitizers cover our own code; the engine's arithmetic is ggml's and would only be slow there.
-ASAN_LAYERS = ("base", "core", "codec", "kernels", "format", "index", "policy", "tier", "cache",
-               "server")
-TSAN_LAYERS = ("base", "tier", "cache", "server")
+ASAN_PROGRAMS = ("base", "core", "codec", "kernels", "format", "index", "policy", "tier", "cache",
+                 "engine", "model", "server")
+TSAN_PROGRAMS = ("base", "kernels", "tier", "cache", "server")
 
 
 @dataclass
@@ -122,9 +122,9 @@ def part_e2e(options):
     return Outcome(counts, failures, f"both models, stock openai client{note}")
 
 
-def sanitizer_part(preset, layers, options, note):
+def sanitizer_part(preset, programs, options, note):
     build(preset, ["--configure"], CMAKE_UNITY_BUILD="ON")
-    wanted = {f"quire_{layer}_test" for layer in layers}
+    wanted = {f"quire_{program}_test" for program in programs}
     targets = [name for name in known_tests(preset) if name in wanted]
     if not targets:
         return Outcome()
@@ -145,11 +145,11 @@ def build_batched(preset, targets):
 
 
 def part_asan(options):
-    return sanitizer_part("asan", ASAN_LAYERS, options, "address and undefined behaviour")
+    return sanitizer_part("asan", ASAN_PROGRAMS, options, "address and undefined behaviour")
 
 
 def part_tsan(options):
-    return sanitizer_part("tsan", TSAN_LAYERS, options, "data races, layers with threads")
+    return sanitizer_part("tsan", TSAN_PROGRAMS, options, "data races, layers with threads")
 
 
 def part_fuzz(options):

@@ -20,6 +20,7 @@ from demo.ceilings import disk_read, memory_copy  # noqa: E402
 from demo.client import ask  # noqa: E402
 from demo.report import Row, milliseconds, svg, table  # noqa: E402
 from demo.server import Server  # noqa: E402
+from demo.watch import Watch  # noqa: E402
 from ui import Failure, run_main, say  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -41,7 +42,9 @@ def main():
         raise Failure(f"{binary} is missing; run: make build")
     model = models.ensure(options.model)
     cache = RESULTS / "cache"
-    shutil.rmtree(cache, ignore_errors=True)
+    if cache.exists():
+        say(f"removing what an earlier demo left in {cache.relative_to(ROOT)}")
+        shutil.rmtree(cache, ignore_errors=True)
     cache.mkdir(parents=True)
     log = RESULTS / "server.log"
     log.unlink(missing_ok=True)
@@ -58,10 +61,12 @@ def measure(server, cache):
     say(f"started quire serve on port {server.port} in {server.start():.1f} s")
     warm_up(server)
     prompt, tokens = make_prompt(server)
-    say(f"sending a prompt of about {tokens:,} tokens, cold (a while on a small CPU)")
-    cold = ask(server, prompt, ANSWER_TOKENS)
+    say(f"sending a prompt of about {tokens:,} tokens, cold")
+    with Watch(server, tokens):
+        cold = ask(server, prompt, ANSWER_TOKENS)
     say(f"cold: first token after {milliseconds(cold.ttft_s)}; now the same prompt again")
     in_g1 = [ask(server, prompt, ANSWER_TOKENS) for _ in range(REPEATS)]
+    say(f"G1: first token after {milliseconds(median_answer(in_g1).ttft_s)}; now with G1 emptied")
     in_g2, copies = hits_in_g2(server, prompt)
     in_g3, reads = hits_in_g3(server, prompt, cache)
     rows = [row_of("cold", cold, "", 0.0, ""),
@@ -80,6 +85,7 @@ def hits_in_g2(server, prompt):
         flush(server, ["g1"])
         answers.append(ask(server, prompt, ANSWER_TOKENS))
         copies.append(memory_copy(answers[-1].loaded("g2")[0] or 64 << 20))
+    say(f"G2: first token after {milliseconds(median_answer(answers).ttft_s)}; now from disk")
     return answers, copies
 
 
@@ -93,6 +99,7 @@ def hits_in_g3(server, prompt, cache):
         say(f"killed process {pid} with -9; ready again after {server.start():.2f} s")
         warm_up(server)
         answers.append(ask(server, prompt, ANSWER_TOKENS))
+        say(f"G3: first token after {milliseconds(answers[-1].ttft_s)}")
         reads.append(disk_read(cache, answers[-1].loaded("g3")[0] or 64 << 20))
     return answers, reads
 
@@ -142,7 +149,7 @@ def report(rows, answers, model, cache):
     print(f"\n{note}\n\n{text}\n")
     print(f"  answer: {answers[0].text.strip()[:160]!r}")
     print(f"  generated tokens identical in all four: {'yes' if identical else 'NO'} "
-          f"({len(answers)} runs of {ANSWER_TOKENS})")
+          f"({len(answers)} runs of {ANSWER_TOKENS} tokens)")
     print(f"  picture: {relative}\n")
     command = ["build/release/quire", "serve", str(model), "--disk", str(cache.relative_to(ROOT))]
     print("Start it again (the cache is still there), and ask it something:\n")

@@ -28,7 +28,7 @@ def milliseconds(seconds):
 
 def table(rows):
     lines = [f"  {'':<26}{'TTFT':>10}  {'faster':>8}  {'from cache':>13}  {'loaded':>9}  "
-             f"{'GB/s':>6}  of a plain one"]
+             f"{'GB/s':>6}  beside a plain copy or read"]
     cold = rows[0].ttft_s
     for row in rows:
         cached = f"{row.cached_tokens:,}/{row.prompt_tokens:,}"

@@ -72,6 +72,19 @@ class Server:
             raise Failure(f"{path} answered {response.status}: {text[:300]}")
         return json.loads(text)
 
+    def metric(self, name):
+        """One number of /metrics, or None while the server does not answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+        try:
+            connection.request("GET", "/metrics")
+            lines = connection.getresponse().read().decode().splitlines()
+            return next((float(line.split()[1]) for line in lines if line.startswith(name + " ")),
+                        None)
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=REQUEST_TIMEOUT_S)
 
