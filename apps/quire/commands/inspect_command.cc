@@ -38,7 +38,13 @@ int run_inspect(int argc, const char* const* argv) {
         if (bar) bar->update(done);
     });
     bar.reset();
-    if (!report.ok()) return fail("inspect", report.error().message);
+    if (!report.ok()) {
+        const bool busy = report.code() == Code::busy;
+        return fail("inspect", report.error().message +
+                                   (busy ? "; or ask the server that uses it: quire doctor --url, "
+                                           "or GET /v1/cache"
+                                         : ""));
+    }
     result.report = std::move(report).value();
     std::cout << (json ? inspect_json(result) : inspect_text(result)) << std::flush;
     return result.damaged() ? kExitNotOk : kExitOk;
