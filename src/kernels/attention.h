@@ -28,13 +28,32 @@ inline constexpr int32_t kPartitionTokens = 512;
 
 using quire::Isa;
 
+// One pair of dimensions that RoPE turns, and a head's mean in it before RoPE.
+struct AttnPairMean {
+    int16_t x = 0, y = 0;  // dimensions of the head
+    int32_t angle = 0;     // of AttnTurns' tables
+    float mean_x = 0.0f, mean_y = 0.0f;
+};
+
+// The part of keys' mean before RoPE that was taken from coded keys, turned to each key's own
+// position: in a few strong pairs, or in all. What is missing from the score of key j,
+//   sum over pairs of (qx mx + qy my) cos(j a) + (qy mx - qx my) sin(j a)
+// is added to it; the angle's addition theorem leaves one table of a tile and one of tiles' starts.
+struct AttnTurns {
+    int32_t n_pairs = 0;                  // of each KV head, at most head_dim / 2; 0: none
+    int32_t n_angles = 0;                 // of the tables
+    const AttnPairMean* pairs = nullptr;  // [n_kv_heads][n_pairs]
+    const float* near = nullptr;          // [n_angles][cos, sin][kKeyTileTokens], of j = 0..63
+    const float* far = nullptr;           // [tiles][n_angles][cos, sin], of j = 64 tile
+};
+
 // Compressed pages of a layer: the hot family of codecs (codec/hot/README.md).
 //
 // A query at position p reads exact, 16-bit pages for keys in [0, sink_tokens) and in p's own span,
 // [p / span_tokens * span_tokens, p]; keys between them it reads as codes. So what it sees depends
 // on its position alone. Exact pages hold K and V in the codec's space too, rotated and with the
 // mean removed: one rotated query serves both kinds. With a soft cap K must keep its mean, which
-// then does not cancel.
+// then does not cancel. What `turns` adds is missing from codes only, not from exact pages.
 struct AttnCodes {
     int32_t k_bits = 0;  // 2 to 8; 0 (both): every page is exact, and nothing below matters
     int32_t v_bits = 0;
@@ -43,6 +62,7 @@ struct AttnCodes {
     int64_t layer_offset = 0;       // bytes from a coded slab's start to this layer's first page
     int64_t page_bytes = 0;         // from one KV head's coded page to the next, a multiple of 32
     const float* v_mean = nullptr;  // [n_kv_heads][head_dim], added to the output; null: zero
+    AttnTurns turns;
 
     constexpr bool any() const { return k_bits > 0; }
 };

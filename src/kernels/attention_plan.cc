@@ -67,7 +67,8 @@ Thin thin_of(const AttnShape& shape, const AttnSequence& s, const Plan& plan) {
 int64_t scratch_floats(const AttnShape& shape, int64_t rows) {
     const int64_t d = shape.head_dim;
     return round_up(3 * rows * d + kRowBlock * kKeyTileTokens + 2 * kKeyTileTokens * d +
-                        rows * kLaneSums + 4 * round_up(rows, 16),
+                        rows * kLaneSums + 4 * round_up(rows, 16) +
+                        2 * rows * shape.codes.turns.n_pairs,
                     16);
 }
 
@@ -131,6 +132,7 @@ AttnScratch make_scratch(const AttnShape& shape, const Plan& plan, float* at) {
     s.total_max = take(padded_rows);
     s.total_sum = take(padded_rows);
     s.q_sum = take(padded_rows);
+    s.turns = take(2 * rows * shape.codes.turns.n_pairs);
     return s;
 }
 
@@ -254,6 +256,22 @@ TileKinds tile_kinds(const AttnCodes& codes, int32_t tile) {
 
 namespace {
 
+const char* check_turns(const AttnShape& shape) {
+    const AttnTurns& t = shape.codes.turns;
+    if (t.n_pairs == 0) return nullptr;
+    if (t.n_pairs < 0 || t.n_pairs > shape.head_dim / 2)
+        return "turned means must have at most head_dim / 2 pairs";
+    if (t.pairs == nullptr || t.near == nullptr || t.far == nullptr)
+        return "turned means need pairs and tables of angles";
+    for (int32_t i = 0; i < shape.n_kv_heads * t.n_pairs; ++i) {
+        const AttnPairMean& m = t.pairs[i];
+        if (m.x < 0 || m.x >= shape.head_dim || m.y < 0 || m.y >= shape.head_dim || m.angle < 0 ||
+            m.angle >= t.n_angles)
+            return "a pair of a turned mean is outside the head or its tables";
+    }
+    return nullptr;
+}
+
 const char* check_codes(const AttnShape& shape) {
     const AttnCodes& c = shape.codes;
     if (c.k_bits == 0 && c.v_bits == 0) return nullptr;
@@ -269,7 +287,7 @@ const char* check_codes(const AttnShape& shape) {
                                     static_cast<uint32_t>(shape.block_tokens)};
     if (c.page_bytes < static_cast<int64_t>(codec::hot::page_bytes(page)))
         return "page_bytes of codes must hold a page of one block and one KV head";
-    return nullptr;
+    return check_turns(shape);
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ struct AttnScratch {
     float* total_sum = nullptr;  // [rows]
     float* total_out = nullptr;  // [rows][head_dim]
     float* q_sum = nullptr;      // [rows]          with codes: sums of the scaled queries
+    float* turns = nullptr;      // [rows][pairs][2] with AttnTurns: factors of cos and sin
 };
 
 // A unit of work. Row i of an item is head i % group of position first_pos + row_begin + i / group.

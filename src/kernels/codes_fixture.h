@@ -2,6 +2,8 @@
 // and, when its block is complete, in a coded one. What a kernel may not read is NaN or absent.
 #pragma once
 
+#include <cmath>
+
 #include "codec/codec_table.h"
 #include "kernels/attention_fixture.h"
 #include "kernels/ref/codes.h"
@@ -14,6 +16,7 @@ struct Codes {
     int v_bits = 4;
     int sink_tokens = 0;
     int span_tokens = 64;
+    int pairs = 0;  // of turned means
 };
 
 class CodedWorld : public World {
@@ -32,6 +35,7 @@ class CodedWorld : public World {
             k[i] += k_mean[i % k_mean.size()];
             v[i] += v_mean[i % v_mean.size()];
         }
+        make_turns(c.pairs);
         shape.codes = {
             .k_bits = c.k_bits,
             .v_bits = c.v_bits,
@@ -39,7 +43,8 @@ class CodedWorld : public World {
             .span_tokens = c.span_tokens,
             .layer_offset = 192,
             .page_bytes = static_cast<int64_t>(codec::page_bytes(spec_, codec_geometry_) + 64),
-            .v_mean = v_mean.data()};
+            .v_mean = v_mean.data(),
+            .turns = turns_};
         encode_blocks();
         store_exact();
     }
@@ -74,6 +79,7 @@ class CodedWorld : public World {
                          .v_stride = static_cast<size_t>(d),
                          .first = in_block,
                          .last = in_block + 1});
+            if (key_side) add_turned_mean(token, kv_head, 1.0f, row.data());
             return row;
         }
         const std::vector<float>& from = key_side ? k : v;
@@ -90,7 +96,57 @@ class CodedWorld : public World {
                 .v_mean = v_mean.data() + int64_t{kv_head} * shape.head_dim};
     }
 
+    // Means of some pairs, which every head has elsewhere, and the tables of RoPE's angles.
+    void make_turns(int n_pairs) {
+        if (n_pairs == 0) return;
+        const int n_angles = shape.head_dim / 2, n_tiles = n_tokens() / kKeyTileTokens + 1;
+        for (int i = 0; i < n_angles; ++i) {
+            const auto angle = [&](int j) {
+                return j * std::pow(10000.0, -2.0 * i / shape.head_dim);
+            };
+            for (int j = 0; j < kKeyTileTokens; ++j) near_.push_back(cosine(angle(j)));
+            for (int j = 0; j < kKeyTileTokens; ++j) near_.push_back(sine(angle(j)));
+        }
+        for (int t = 0; t < n_tiles; ++t) {
+            for (int i = 0; i < n_angles; ++i) {
+                const double angle =
+                    t * kKeyTileTokens * std::pow(10000.0, -2.0 * i / shape.head_dim);
+                far_.push_back(cosine(angle));
+                far_.push_back(sine(angle));
+            }
+        }
+        for (int h = 0; h < shape.n_kv_heads; ++h) {
+            for (int p = 0; p < n_pairs; ++p) {
+                const int i = (3 + h + p) % n_angles;
+                pairs_.push_back({static_cast<int16_t>(i), static_cast<int16_t>(i + n_angles), i,
+                                  1.5f - 0.25f * static_cast<float>(p % 9),
+                                  0.5f + 0.125f * static_cast<float>(h)});
+            }
+        }
+        turns_ = {n_pairs, n_angles, pairs_.data(), near_.data(), far_.data()};
+        for (int t = 0; t < n_tokens(); ++t)
+            for (int h = 0; h < shape.n_kv_heads; ++h)
+                add_turned_mean(t, h, 1.0f,
+                                k.data() + int64_t{t} * kv_width() + h * shape.head_dim);
+    }
+    static float cosine(double angle) { return static_cast<float>(std::cos(angle)); }
+    static float sine(double angle) { return static_cast<float>(std::sin(angle)); }
+
+    void add_turned_mean(int token, int kv_head, float times, float* row) const {
+        for (int p = 0; p < turns_.n_pairs; ++p) {
+            const AttnPairMean& m = pairs_[kv_head * turns_.n_pairs + p];
+            const double angle = token * std::pow(10000.0, -2.0 * m.angle / shape.head_dim);
+            row[m.x] += times * (m.mean_x * cosine(angle) - m.mean_y * sine(angle));
+            row[m.y] += times * (m.mean_x * sine(angle) + m.mean_y * cosine(angle));
+        }
+    }
+
     void encode_blocks() {
+        std::vector<float> left = k;  // without turned means
+        for (int t = 0; t < n_tokens(); ++t)
+            for (int h = 0; h < shape.n_kv_heads; ++h)
+                add_turned_mean(t, h, -1.0f,
+                                left.data() + int64_t{t} * kv_width() + h * shape.head_dim);
         const int64_t slab = shape.codes.layer_offset + shape.n_kv_heads * shape.codes.page_bytes;
         const int n_blocks = n_tokens() / shape.block_tokens;
         coded_memory_.assign((n_blocks + 1) * slab + 64, std::byte{0xff});
@@ -106,7 +162,7 @@ class CodedWorld : public World {
                 ops.encode({.spec = spec_,
                             .geometry = codec_geometry_,
                             .sidecar = sidecar(h),
-                            .k = k.data() + at,
+                            .k = left.data() + at,
                             .v = v.data() + at,
                             .k_stride = static_cast<size_t>(kv_width()),
                             .v_stride = static_cast<size_t>(kv_width()),
@@ -139,6 +195,9 @@ class CodedWorld : public World {
     codec::CodecSpec spec_;
     codec::Geometry codec_geometry_;
     std::vector<std::byte> coded_memory_;
+    std::vector<AttnPairMean> pairs_;
+    std::vector<float> near_, far_;
+    AttnTurns turns_;
 };
 
 }  // namespace quire::kernels::testing

@@ -31,7 +31,7 @@ constexpr int kThreadStep = 2;
 std::string describe(const Geometry& g, const Codes& c) {
     return describe(g) + " k" + std::to_string(c.k_bits) + "v" + std::to_string(c.v_bits) +
            " sinks " + std::to_string(c.sink_tokens) + " span " + std::to_string(c.span_tokens) +
-           " seed " + std::to_string(kSeed);
+           " pairs " + std::to_string(c.pairs) + " seed " + std::to_string(kSeed);
 }
 
 // Softmax attention in double precision, in the space of the model, over what a position sees.
@@ -64,7 +64,8 @@ TEST(CodedAttention, OracleMatchesDoublePrecisionOverReconstructedNumbers) {
     const Geometry geometries[] = {{.n_heads = 3, .n_kv_heads = 1},
                                    {.n_heads = 2, .n_kv_heads = 2, .head_dim = 80, .softcap = 3.0f},
                                    {.n_heads = 2, .n_kv_heads = 1, .head_dim = 32, .window = 90}};
-    const Codes codes[] = {{8, 8}, {6, 4, 16}, {3, 7, 32, 128}, {5, 2, 80}};
+    const Codes codes[] = {{8, 8},     {6, 4, 16},       {3, 7, 32, 128},
+                           {5, 2, 80}, {6, 4, 0, 64, 4}, {4, 3, 32, 128, 16}};
     for (const Geometry& g : geometries) {
         for (const Codes& c : codes) {
             SCOPED_TRACE(describe(g, c));
@@ -210,7 +211,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{.n_heads = 14, .n_kv_heads = 2, .head_dim = 16, .block_tokens = 48, .window = 33},
              {5, 7, 48, 192}},
         Case{{.n_heads = 8, .n_kv_heads = 1, .head_dim = 64, .block_tokens = 64, .window = 150},
-             {2, 3, 64, 64}}));
+             {2, 3, 64, 64}},
+        Case{{.n_heads = 9, .n_kv_heads = 3, .head_dim = 64}, {6, 4, 16, 64, 8}},
+        Case{{.n_heads = 4, .n_kv_heads = 1, .head_dim = 256, .window = 512}, {4, 2, 0, 64, 128}},
+        Case{{.n_heads = 4, .n_kv_heads = 2, .head_dim = 80, .block_tokens = 32, .softcap = 5.0f},
+             {8, 8, 96, 64, 3}}));
 
 // A row that a token's infinite V does not reach must not notice it, across the border of a span.
 TEST(CodedAttention, AnInfiniteExactValueReachesOnlyRowsThatReadItExact) {
@@ -246,6 +251,15 @@ TEST(CodedAttention, RefusesShapesItCannotRun) {
         EXPECT_TRUE(refused([](AttnCodes& c) { c.span_tokens = 0; }));
         EXPECT_TRUE(refused([](AttnCodes& c) { c.span_tokens = 80; }));
         EXPECT_TRUE(refused([](AttnCodes& c) { c.page_bytes = 64; }));
+        EXPECT_TRUE(refused([](AttnCodes& c) { c.turns.n_pairs = 1; }));
+        EXPECT_TRUE(refused([](AttnCodes& c) { c.turns.n_pairs = -1; }));
+    }
+    const CodedWorld turned({}, {.pairs = 2}, 64, kSeed);
+    for (const AttentionOps& ops : attention_table()) {
+        EXPECT_EQ(ops.supports(turned.shape), nullptr);
+        AttnShape bad = turned.shape;
+        bad.codes.turns.n_angles = 4;  // the pairs' angles are 3 and 4
+        EXPECT_NE(ops.supports(bad), nullptr);
     }
 }
 

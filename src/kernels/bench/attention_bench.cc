@@ -71,6 +71,7 @@ class Stage {
                 !s.ok())
                 return s.error();
             fill_with_codes(stage->coded_arena_, slab, shape, rng);
+            if (c.pairs > 0) stage->make_turns(rng);
         }
         stage->make_queries(rng);
         stage->size_workspace();
@@ -211,6 +212,21 @@ class Stage {
                      .out_row_stride = width};
     }
 
+    // Any angles will do: time does not depend on them.
+    void make_turns(std::mt19937_64& rng) {
+        const int32_t n_angles = case_.head_dim / 2, tiles = case_.n_keys / kKeyTileTokens + 1;
+        std::uniform_real_distribution<float> any(-1.0f, 1.0f);
+        near_.resize(int64_t{2} * n_angles * kKeyTileTokens);
+        far_.resize(int64_t{2} * n_angles * tiles);
+        for (float& x : near_) x = any(rng);
+        for (float& x : far_) x = any(rng);
+        for (int32_t h = 0; h < case_.n_kv_heads; ++h)
+            for (int32_t i = 0; i < case_.pairs; ++i)
+                pairs_.push_back({static_cast<int16_t>(i), static_cast<int16_t>(i + n_angles), i,
+                                  any(rng), any(rng)});
+        shape_.codes.turns = {case_.pairs, n_angles, pairs_.data(), near_.data(), far_.data()};
+    }
+
     void size_workspace() {
         const size_t bytes = ops_.workspace_bytes(shape_, {&sequence_, 1}, team_.size());
         memory_.resize(bytes + kLine);
@@ -222,13 +238,14 @@ class Stage {
 
     const AttentionOps& ops_;
     const AttentionCase case_;
-    const AttnShape shape_;
+    AttnShape shape_;
     const int32_t n_rows_;
     Team team_;
     std::vector<std::atomic<int32_t>> cursors_;
     Arena arena_, coded_arena_;
     std::vector<std::byte*> slabs_, coded_slabs_, cached_slabs_;
-    std::vector<float> q_, out_;
+    std::vector<float> q_, out_, near_, far_;
+    std::vector<AttnPairMean> pairs_;
     AttnSequence sequence_;
     std::vector<std::byte> memory_;
     std::span<std::byte> workspace_;
@@ -312,6 +329,7 @@ Result<CodesResult> measure_codes(const AttentionOps& ops, const AttentionCase& 
         AttentionCase one = c;
         one.k_bits = i == 0 ? 0 : widths[i - 1].k_bits;
         one.v_bits = i == 0 ? 0 : widths[i - 1].v_bits;
+        one.pairs = i == 0 ? 0 : widths[i - 1].pairs;
         if (Status s = check_case(ops, one); !s.ok()) return s.error();
         auto stage = Stage::create(ops, one, n_rows, n_threads);
         if (!stage.ok()) return stage.error();

@@ -25,6 +25,7 @@ struct AttentionCase {
     // Of compressed pages, with one block of sinks and spans of 64; 0: all pages are exact.
     int32_t k_bits = 0;
     int32_t v_bits = 0;
+    int32_t pairs = 0;  // of a turned mean
 };
 
 // SmolLM2-135M, and the windowed and the full layers of Gemma 3 270M, at 4,096 keys.
@@ -72,6 +73,7 @@ struct CodesResult {
 struct Widths {
     int32_t k_bits = 0;
     int32_t v_bits = 0;
+    int32_t pairs = 0;  // of a turned mean
 };
 
 // full when memory is short; unsupported when `ops` cannot run the case here.

@@ -23,8 +23,9 @@ struct Row {
     const AttnSequence& sequence;
     int kv_head;
     int position;
-    std::array<float, kMaxHeadDim> q;  // scaled; with codes also rotated
-    float q_sum;                       // over d ascending, from +0
+    std::array<float, kMaxHeadDim> q;      // scaled; with codes also rotated
+    float q_sum;                           // over d ascending, from +0
+    std::array<float, kMaxHeadDim> turns;  // of each pair the factors of cos and sin
 
     int first_key() const { return visible_keys(shape, position, 1).begin; }
     bool sees(int key) const { return key >= first_key() && key <= position; }
@@ -58,8 +59,15 @@ struct Row {
 
 Row make_row(const AttnShape& shape, const AttnSequence& s, int kv_head, int position,
              const float* q) {
-    Row row{shape, s, kv_head, position, {}, 0.0f};
+    Row row{shape, s, kv_head, position, {}, 0.0f, {}};
     const float scale = shape.softcap > 0.0f ? shape.scale / shape.softcap : shape.scale * kLog2e;
+    const AttnTurns& turns = shape.codes.turns;
+    for (int i = 0; i < turns.n_pairs; ++i) {
+        const AttnPairMean& m = turns.pairs[kv_head * turns.n_pairs + i];
+        const float x = q[m.x] * scale, y = q[m.y] * scale;
+        row.turns[2 * i] = std::fma(x, m.mean_x, y * m.mean_y);
+        row.turns[2 * i + 1] = std::fma(y, m.mean_x, -(x * m.mean_y));
+    }
     std::copy_n(q, shape.head_dim, row.q.begin());
     if (shape.codes.any()) rotate(row.q.data(), shape.head_dim);
     for (int d = 0; d < shape.head_dim; ++d) {
@@ -81,15 +89,30 @@ float finite_max(float max) {
     return max == kMinusInf ? 0.0f : max;
 }
 
+// Adds what AttnTurns says is missing from a coded key's score, pair by pair.
+float add_turns(const Row& row, int key, float s) {
+    const AttnTurns& turns = row.shape.codes.turns;
+    const int tile = key / kKeyTileTokens, token = key % kKeyTileTokens;
+    for (int i = 0; i < turns.n_pairs; ++i) {
+        const int angle = turns.pairs[row.kv_head * turns.n_pairs + i].angle;
+        const float* far = turns.far + int64_t{2} * (tile * turns.n_angles + angle);
+        const float* near = turns.near + int64_t{2} * angle * kKeyTileTokens + token;
+        const float a = row.turns[2 * i], b = row.turns[2 * i + 1];
+        s = std::fma(std::fma(a, far[0], b * far[1]), near[0], s);
+        s = std::fma(std::fma(b, far[0], -(a * far[1])), near[kKeyTileTokens], s);
+    }
+    return s;
+}
+
 // Base-2 score of one visible key: a chain of fused multiply-adds over d ascending. A coded key's
-// offset and scale come after it.
+// offset and scale come after it, then its turned mean.
 float score(const Row& row, int key) {
     const AttnShape& shape = row.shape;
     float s = 0.0f;
     for (int d = 0; d < shape.head_dim; ++d) s = std::fma(row.q[d], row.k(key, d).stored, s);
     if (row.is_coded(key)) {
         const CodedNumber k = row.k(key, 0);
-        s = std::fma(-k.offset, row.q_sum, s) * k.scale;
+        s = add_turns(row, key, std::fma(-k.offset, row.q_sum, s) * k.scale);
     }
     return shape.softcap > 0.0f ? tanh_via_exp2(s) * (shape.softcap * kLog2e) : s;
 }

@@ -7,6 +7,7 @@
 #include "base/prefetch.h"
 #include "kernels/cpu/generic/scales.h"
 #include "kernels/cpu/generic/tiles.h"
+#include "kernels/cpu/generic/turns.h"
 
 namespace quire::kernels::generic {
 
@@ -283,8 +284,13 @@ class ItemRunner {
         const int64_t d = shape_.head_dim;
         fetch_next_block(first + R);
         source.template score<R>(scratch_.q + first * d, shape_.head_dim, scratch_.p);
-        if constexpr (Tile::kScaled)
+        if constexpr (Tile::kScaled) {
             scale_scores<V, R>(source.scales, scratch_.q_sum + first, scratch_.p);
+            const AttnTurns& turns = shape_.codes.turns;
+            if (turns.n_pairs > 0)
+                add_turns<V, R>(turns, item_.kv_head, rows.tile, source.scales.first_coded,
+                                scratch_.turns + int64_t{2} * first * turns.n_pairs, scratch_.p);
+        }
         f32 correction[R];
         float excess[R];
         for (int r = 0; r < R; ++r) {

@@ -70,6 +70,7 @@ class CodesRunner : private ItemRunner<V, Reader> {
                     sum += x;
                 }
                 scratch_.q_sum[first + r] = sum;
+                find_turns(codes_.turns, item_.kv_head, from, scale, first + r, scratch_.turns);
             }
         }
     }
@@ -170,9 +171,11 @@ class CodesRunner : private ItemRunner<V, Reader> {
             scales_.k_minus_offset[i] = -0.0f;
             scales_.v_offset[i] = 0.0f;
         }
+        scales_.first_coded = kinds.exact_tokens;
         this->attend_rows(TileRows{tile, row_begin, rows_, poisoned},
                           ScaledTile<V>{this->converted(), scales_}, [](int) {});
         pages_.set_offsets(scales_);
+        scales_.first_coded = 0;
     }
 
     // The tile after this one, when rows of this item read it as codes; of the item that follows;

@@ -13,7 +13,8 @@ struct TileScales {
     alignas(64) float k_minus_offset[kKeyTileTokens];
     alignas(64) float v_scale[kKeyTileTokens];
     alignas(64) float v_offset[kKeyTileTokens];
-    bool has_excess;  // some v_offset is not 0
+    bool has_excess;      // some v_offset is not 0
+    int first_coded = 0;  // key of the tile; those before it are exact; a multiple of 16
 };
 
 template <class V, int R>
