@@ -38,6 +38,8 @@ class Candidate {
     // Per stored number, scales and padding included; sinks and the open span are counted by the
     // evaluation, alike for all.
     virtual double bits(uint32_t head_dim) const = 0;
+    // unsupported: it has no form for such rows; the message says why.
+    virtual Status fits(uint32_t /*head_dim*/) const { return {}; }
     // A peer to be beaten, as others define it.
     virtual bool reference() const { return false; }
     // Any thread.
@@ -47,6 +49,11 @@ class Candidate {
 // One of our codecs, by its name in codec_table(). The keys' mean before RoPE is removed;
 // "NAME:post" removes the one after RoPE instead, "NAME:plain" none, nor that of the values.
 Result<std::unique_ptr<Candidate>> codec_candidate(const std::string& name);
+
+// A codec of codec_table() that is another's format, as its owners use it: a peer, without means,
+// with the scale above block scales that a span's largest number asks for.
+// REQUIRES: the table has it.
+std::unique_ptr<Candidate> format_candidate(const std::string& name);
 
 // The peers of peers.cc by name; null: no such peer.
 std::unique_ptr<Candidate> peer_candidate(const std::string& name);

@@ -1,6 +1,8 @@
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
-#include "base/arena.h"
+#include "base/check.h"
 #include "bench/eval/candidate.h"
 #include "codec/codec_table.h"
 
@@ -25,13 +27,27 @@ void add(const float* means, float sign, size_t n, float* to) {
     for (size_t i = 0; i < n; ++i) to[i] += sign * means[i];
 }
 
+// Brings the scales of blocks of 4-bit floats into the range of e4m3.
+float scale_above_blocks(const float* x, size_t n) {
+    float largest = 0;
+    for (size_t i = 0; i < n; ++i) largest = std::max(largest, std::fabs(x[i]));
+    return largest > 0 ? largest / (6.0f * 448.0f) : 1.0f;
+}
+
 class CodecCandidate final : public Candidate {
  public:
-    CodecCandidate(const codec::CodecSpec& spec, Mean mean) : spec_(spec), mean_(mean) {}
+    CodecCandidate(const codec::CodecSpec& spec, Mean mean, bool is_reference)
+        : spec_(spec), mean_(mean), is_reference_(is_reference) {}
 
     std::string name() const override {
-        return codec::codec_name(spec_) + std::string(suffix_of(mean_));
+        return codec::codec_name(spec_) + std::string(is_reference_ ? "" : suffix_of(mean_));
     }
+
+    Status fits(uint32_t head_dim) const override {
+        return codec::check_geometry(spec_, {.head_dim = head_dim});
+    }
+
+    bool reference() const override { return is_reference_; }
 
     double bits(uint32_t head_dim) const override {
         return codec::bits_per_element(spec_, {.head_dim = head_dim});
@@ -43,9 +59,13 @@ class CodecCandidate final : public Candidate {
         codec::HeadSidecar sidecar;
         if (mean_ != Mean::none && span.means != nullptr) sidecar.v_mean = span.means->v.data();
         if (mean_ == Mean::after && span.means != nullptr) sidecar.k_mean = span.means->k.data();
+        const size_t numbers = size_t{span.tokens} * span.head_dim;
+        if (is_reference_) {
+            sidecar.k_scale = scale_above_blocks(span.k, numbers);
+            sidecar.v_scale = scale_above_blocks(span.v, numbers);
+        }
         // What a kernel would add to scores is taken off and put back on here.
         const bool moved = mean_ == Mean::before && span.k_means != nullptr;
-        const size_t numbers = size_t{span.tokens} * span.head_dim;
         if (moved) add(span.k_means, -1, numbers, span.k);
         const size_t bytes = codec::page_bytes(spec_, geometry);
         std::vector<std::byte> memory(bytes + codec::kPageAlign);
@@ -84,6 +104,7 @@ class CodecCandidate final : public Candidate {
  private:
     codec::CodecSpec spec_;
     Mean mean_;
+    bool is_reference_;
 };
 
 }  // namespace
@@ -99,7 +120,13 @@ Result<std::unique_ptr<Candidate>> codec_candidate(const std::string& name) {
     }
     auto spec = codec::find_codec(stem);
     if (!spec.ok()) return spec.error();
-    return std::unique_ptr<Candidate>(new CodecCandidate(*spec, mean));
+    return std::unique_ptr<Candidate>(new CodecCandidate(*spec, mean, false));
+}
+
+std::unique_ptr<Candidate> format_candidate(const std::string& name) {
+    auto spec = codec::find_codec(name);
+    QUIRE_CHECK(spec.ok(), "a format that the codecs have not");
+    return std::unique_ptr<Candidate>(new CodecCandidate(*spec, Mean::none, true));
 }
 
 }  // namespace quire::bench

@@ -21,8 +21,8 @@ constexpr Pair kPairs[] = {
     {nullptr, 5.95, "fp8_e4m3_token:plain", 0.09, 0.55},
     {nullptr, 4.95, "kivi4", 0.18, 0.6},
     {nullptr, 4.5, "q4_0:rotated", 0.25, 0.15},
-    {nullptr, 4.2, "tq:4bit_nc", 0.28, 0.17},
-    {nullptr, 3.35, "tq:3bit_nc", 0.25, 0.075},
+    {nullptr, 4.2, "turboquant_4bit_nc", 0.28, 0.17},
+    {nullptr, 3.35, "turboquant_3bit_nc", 0.25, 0.075},
     {nullptr, 2.65, "kivi2", 0.12, 0.25},
 };
 

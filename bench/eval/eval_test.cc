@@ -54,6 +54,7 @@ TEST(Candidates, ErrorOnNormalNumbersIsWhatTheirBitsAllow) {
         ASSERT_NE(peer, nullptr) << name;
         EXPECT_TRUE(peer->reference());
         for (const uint32_t dims : {64u, 256u}) {
+            ASSERT_TRUE(peer->fits(dims).ok()) << name;
             const double error = error_of(*peer, dims);
             EXPECT_GT(error, 0) << name;
             // No scalar quantiser beats 4^-bits on normal numbers; none of these is 30 times worse.
@@ -61,6 +62,18 @@ TEST(Candidates, ErrorOnNormalNumbersIsWhatTheirBitsAllow) {
             EXPECT_LT(error, 30 * std::pow(4, -peer->bits(dims) + 1)) << name;
         }
     }
+}
+
+TEST(Candidates, FormatsOfOthersArePeersAndSayWhatTheyDoNotFit) {
+    const auto peer = peer_candidate("turboquant_3bit_nc");
+    ASSERT_NE(peer, nullptr);
+    EXPECT_EQ(peer->name(), "turboquant_3bit_nc");
+    EXPECT_DOUBLE_EQ(peer->bits(128), 102 * 8 / 256.0);
+    const Status fits = peer->fits(96);
+    ASSERT_EQ(fits.code(), Code::unsupported);
+    EXPECT_NE(fits.error().message.find("turboquant_3bit_nc"), std::string::npos);
+    EXPECT_TRUE(peer_candidate("kivi4")->fits(96).ok());
+    EXPECT_FALSE((*codec_candidate("turboquant_3bit_nc"))->reference());
 }
 
 TEST(Candidates, OurCodecsGoThroughTheirPages) {

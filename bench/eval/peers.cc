@@ -1,19 +1,17 @@
 // Caches of other engines, as their own code or papers define them, on the same spans. Formulas:
 // llama.cpp's block formats through ggml's quantisers; KIVI (arXiv 2402.02750): keys per channel
 // over groups of 32 tokens, values per token over groups of 32 numbers, both with a minimum;
-// per-token-head integers without rotation; NVFP4: 4-bit floats (0, .5, 1, 1.5, 2, 3, 4, 6) in
-// groups of 16 with an e4m3 scale, and its variant that tries 4 as the largest number too; vLLM's
-// TurboQuant presets: keys rotated and coded with Lloyd-Max levels at the key's norm, values per
-// token with a minimum.
+// per-token-head integers without rotation. Formats of others that are codecs of ours are those
+// codecs.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 
 #include <ggml-cpu.h>
 #include <ggml.h>
 
 #include "bench/eval/candidate.h"
+#include "codec/hot/rotate.h"
 
 namespace quire::bench {
 namespace {
@@ -21,25 +19,11 @@ namespace {
 // `row` of n numbers, in place.
 using RowCoder = std::function<void(float* row, uint32_t n)>;
 
-void hadamard(float* row, uint32_t n) {
-    const uint32_t block = n & (0 - n);  // the largest power of two that divides n
-    for (uint32_t h = 1; h < block; h *= 2)
-        for (uint32_t i = 0; i < n; i += 2 * h)
-            for (uint32_t j = i; j < i + h; ++j) {
-                const float a = row[j];
-                const float b = row[j + h];
-                row[j] = a + b;
-                row[j + h] = a - b;
-            }
-    const float scale = 1.0f / std::sqrt(static_cast<float>(block));
-    for (uint32_t i = 0; i < n; ++i) row[i] *= scale;
-}
-
 RowCoder rotated(RowCoder inner) {
     return [inner](float* row, uint32_t n) {
-        hadamard(row, n);
+        codec::hot::ref_rotate(row, n);
         inner(row, n);
-        hadamard(row, n);
+        codec::hot::ref_rotate(row, n);
     };
 }
 
@@ -81,91 +65,6 @@ void with_minimum(float* at, uint32_t count, uint32_t stride, int bits) {
         float& x = at[i * stride];
         x = std::clamp(std::floor((x - low) / step + 0.5f), 0.0f, top) * step + low;
     }
-}
-
-float e2m1(float x) {
-    constexpr float kLevels[] = {0, .5f, 1, 1.5f, 2, 3, 4, 6};
-    const float size = std::fabs(x);
-    float best = 0;
-    for (const float level : kLevels)
-        if (std::fabs(size - level) < std::fabs(size - best)) best = level;
-    return std::copysign(best, x);
-}
-
-float e4m3(float x) {
-    if (!(x > 0)) return 0;
-    x = std::min(x, 448.0f);
-    const int exponent = std::max(static_cast<int>(std::floor(std::log2(x))), -6);
-    const float step = std::ldexp(1.0f, exponent - 3);
-    return std::min(std::nearbyint(x / step) * step, 448.0f);
-}
-
-// Groups of 16; the row's own scale in float32 brings group scales into e4m3's range.
-RowCoder nvfp4(bool four_over_six) {
-    return [four_over_six](float* row, uint32_t n) {
-        float largest = 0;
-        for (uint32_t i = 0; i < n; ++i) largest = std::max(largest, std::fabs(row[i]));
-        const float whole = std::max(largest / (6.0f * 448.0f), 1e-20f);
-        for (uint32_t g = 0; g < n; g += 16) {
-            float top = 0;
-            for (uint32_t i = g; i < g + 16; ++i) top = std::max(top, std::fabs(row[i]));
-            float best[16] = {};
-            float best_error = INFINITY;
-            for (const float divisor : {6.0f, 4.0f}) {
-                if (divisor < 6 && !four_over_six) continue;
-                const float scale = std::max(e4m3(top / divisor / whole), 0x1p-9f) * whole;
-                float coded[16];
-                float error = 0;
-                for (uint32_t i = 0; i < 16; ++i) {
-                    coded[i] = e2m1(row[g + i] / scale) * scale;
-                    error += (coded[i] - row[g + i]) * (coded[i] - row[g + i]);
-                }
-                if (error < best_error) {
-                    best_error = error;
-                    std::memcpy(best, coded, sizeof best);
-                }
-            }
-            std::memcpy(row + g, best, sizeof best);
-        }
-    };
-}
-
-// Lloyd-Max levels of the normal distribution (positive half), as vLLM's codebooks.
-RowCoder lloyd_norm(int bits) {
-    static const std::vector<float> kThree = {.245094f, .756005f, 1.343909f, 2.151946f};
-    static const std::vector<float> kFour = {.128395f,  .388048f,  .656759f,  .942340f,
-                                             1.256231f, 1.618046f, 2.069017f, 2.732590f};
-    const std::vector<float>& levels = bits == 3 ? kThree : kFour;
-    return [&levels](float* row, uint32_t n) {
-        double norm = 0;
-        for (uint32_t i = 0; i < n; ++i) norm += double{row[i]} * row[i];
-        norm = std::sqrt(norm);
-        if (norm == 0) return;
-        const auto unit = static_cast<float>(std::sqrt(static_cast<double>(n)) / norm);
-        double coded_norm = 0;
-        for (uint32_t i = 0; i < n; ++i) {
-            const float size = std::fabs(row[i] * unit);
-            float best = levels[0];
-            for (const float level : levels)
-                if (std::fabs(size - level) < std::fabs(size - best)) best = level;
-            row[i] = std::copysign(best, row[i]);
-            coded_norm += double{best} * best;
-        }
-        // "nc": the coded row gets the key's own norm, kept in float16.
-        const auto scale =
-            static_cast<float>(double{half(static_cast<float>(norm))} / std::sqrt(coded_norm));
-        for (uint32_t i = 0; i < n; ++i) row[i] *= scale;
-    };
-}
-
-RowCoder with_row_minimum(int bits) {
-    return [bits](float* row, uint32_t n) { with_minimum(row, n, 1, bits); };
-}
-
-RowCoder fp8_plain() {
-    return [](float* row, uint32_t n) {
-        for (uint32_t i = 0; i < n; ++i) row[i] = std::copysign(e4m3(std::fabs(row[i])), row[i]);
-    };
 }
 
 class RowPeer final : public Candidate {
@@ -227,22 +126,24 @@ const std::vector<PeerRow>& peer_table() {
         both("q4_0:rotated", 4.5, 0, [] { return rotated(by_ggml(GGML_TYPE_Q4_0)); }),
         both("int8_token", 8, 16, [] { return symmetric(8); }),
         both("int4_token", 4, 16, [] { return symmetric(4); }),
-        both("nvfp4", 4.5, 0, [] { return nvfp4(false); }),
-        both("nvfp4_4over6", 4.5, 0, [] { return nvfp4(true); }),
-        {"tq:k8v4", 6, 16, [] { return fp8_plain(); }, [] { return with_row_minimum(4); }},
-        {"tq:4bit_nc", 4, 24, [] { return rotated(lloyd_norm(4)); },
-         [] { return with_row_minimum(4); }},
-        {"tq:k3v4_nc", 3.5, 24, [] { return rotated(lloyd_norm(3)); },
-         [] { return with_row_minimum(4); }},
-        {"tq:3bit_nc", 3, 24, [] { return rotated(lloyd_norm(3)); },
-         [] { return with_row_minimum(3); }},
     };
     return kTable;
 }
 
+// Codecs of ours that are others' formats.
+constexpr const char* kFormats[] = {"nvfp4",
+                                    "nvfp4_4over6",
+                                    "mxfp4",
+                                    "turboquant_k8v4",
+                                    "turboquant_4bit_nc",
+                                    "turboquant_k3v4_nc",
+                                    "turboquant_3bit_nc"};
+
 }  // namespace
 
 std::unique_ptr<Candidate> peer_candidate(const std::string& name) {
+    for (const char* format : kFormats)
+        if (name == format) return format_candidate(name);
     if (name == "kivi4") return std::make_unique<Kivi>(4);
     if (name == "kivi2") return std::make_unique<Kivi>(2);
     for (const PeerRow& row : peer_table())
@@ -254,6 +155,7 @@ std::unique_ptr<Candidate> peer_candidate(const std::string& name) {
 std::vector<std::string> peer_names() {
     std::vector<std::string> names = {"kivi4", "kivi2"};
     for (const PeerRow& row : peer_table()) names.emplace_back(row.name);
+    names.insert(names.end(), std::begin(kFormats), std::end(kFormats));
     return names;
 }
 

@@ -14,5 +14,11 @@ CodecRow row();
 namespace hot {
 CodecRow row();
 }
+namespace fp4 {
+CodecRow row();
+}
+namespace slots {
+CodecRow row();
+}
 
 }  // namespace quire::codec

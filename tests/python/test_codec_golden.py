@@ -1,15 +1,21 @@
-"""The golden vectors of the hot codecs against an implementation written from its README."""
+"""The golden vectors of the codecs against implementations written from their READMEs."""
 
 import pathlib
 import struct
 
+import ml_dtypes
 import numpy
+import pytest
 
+import fp4_codec
 import hot_codec
+import slots_codec
+import small_floats
 
-FILE = pathlib.Path(__file__).parents[1] / "golden" / "codec" / "hot.bin"
+FOLDER = pathlib.Path(__file__).parents[1] / "golden" / "codec"
 MASK = (1 << 64) - 1
 TOKENS = 13  # of 16; the others are absent
+K_SCALE, V_SCALE = numpy.float32(0.03125), numpy.float32(0.046875)
 
 
 def splitmix(state):
@@ -42,8 +48,8 @@ def inputs(head_dim, seed):
     return k, v, k_mean, v_mean
 
 
-def records():
-    data = FILE.read_bytes()
+def records(family):
+    data = (FOLDER / f"{family}.bin").read_bytes()
     magic, version, count = struct.unpack_from("<4sII", data)
     assert magic == b"QCGV" and version == 1
     at = 16
@@ -57,13 +63,39 @@ def records():
     assert at == len(data)
 
 
-def test_hot_pages_are_what_the_readme_says():
+def hot_page(codec, k, v, k_mean, v_mean):
+    k_bits, v_bits = codec >> 8 & 15, codec >> 12 & 15
+    return hot_codec.encode_page([(k, k_mean, k_bits), (v, v_mean, v_bits)], TOKENS)
+
+
+def fp4_page(codec, k, v, _k_mean, _v_mean):
+    return fp4_codec.encode_page(k, v, fp4_codec.KINDS[codec >> 16], K_SCALE, V_SCALE, TOKENS)
+
+
+def slots_page(codec, k, v, _k_mean, _v_mean):
+    return slots_codec.encode_page(k, v, codec >> 8 & 15, codec >> 12 & 15, codec >> 16, TOKENS)
+
+
+@pytest.mark.parametrize("family, page_of, least",
+                         [("hot", hot_page, 20), ("fp4", fp4_page, 5), ("slots", slots_page, 7)])
+def test_pages_are_what_the_readme_says(family, page_of, least):
     checked = 0
     with numpy.errstate(all="ignore"):
-        for codec, head_dim, seed, page in records():
-            k_bits, v_bits = codec >> 8 & 15, codec >> 12 & 15
-            k, v, k_mean, v_mean = inputs(head_dim, seed)
-            ours = hot_codec.encode_page([(k, k_mean, k_bits), (v, v_mean, v_bits)], TOKENS)
-            assert ours == page, f"k{k_bits}v{v_bits}, head_dim {head_dim}"
+        for codec, head_dim, seed, page in records(family):
+            ours = page_of(codec, *inputs(head_dim, seed))
+            first = next((i for i, (a, b) in enumerate(zip(ours, page)) if a != b), None)
+            assert ours == page, f"codec {codec:#x}, head_dim {head_dim}, byte {first}"
             checked += 1
-    assert checked >= 20
+    assert checked >= least
+
+
+@pytest.mark.parametrize("magnitudes, theirs, limit",
+                         [(small_floats.E2M1, ml_dtypes.float4_e2m1fn, 6.0),
+                          (small_floats.E4M3, ml_dtypes.float8_e4m3fn, 448.0)])
+def test_small_floats_are_those_of_another_library(magnitudes, theirs, limit):
+    random = numpy.random.default_rng(7)
+    spread = random.normal(size=20000) * 2.0 ** random.uniform(-12, 9, 20000)
+    middles = (magnitudes[1:] + magnitudes[:-1]) / 2
+    x = numpy.concatenate([spread, middles, -middles, magnitudes, [0.0, -0.0]])
+    x = numpy.clip(x.astype(numpy.float32), -limit, limit)
+    assert (small_floats.nearest(magnitudes, x) == x.astype(theirs).view(numpy.uint8)).all()

@@ -20,6 +20,8 @@ constexpr std::string_view kFooter = R"(
 A codec says how the K and V numbers of a page become bytes. Names:
   raw16                    16 bits, as the model's cache
   fp8_e4m3, fp8_e5m2       8-bit floats; _head: a given scale per head, _token: one per row
+  nvfp4, nvfp4_4over6      4-bit floats in blocks of 16 with a scale each; mxfp4: of 32
+  turboquant_k8v4, ...     vLLM's slots of that name: 4bit_nc, k3v4_nc, 3bit_nc
   k{2..8}v{2..8}           the hot family: keys and values rotated, their mean removed, coded with
                            that many bits; k6v4 is 6 bits a key number and 4 a value number
   i8r, i6r, i4r            other names of k8v8, k6v6, k4v4

@@ -149,6 +149,20 @@ Status add_schedules(const EvalFlags& flags, const GgufModel& model,
     return {};
 }
 
+// Caches that the model's rows do not fit: an error when they were asked for, otherwise left out.
+Status keep_fitting(const EvalFlags& flags, const GgufModel& model,
+                    std::vector<std::unique_ptr<bench::Candidate>>* candidates) {
+    const auto head_dim = static_cast<uint32_t>(model.hparams().head_dim);
+    for (const auto& candidate : *candidates) {
+        const Status fits = candidate->fits(head_dim);
+        if (fits.ok()) continue;
+        if (!flags.caches.empty()) return fits;
+        flags.options.say("left out: " + fits.error().message);
+    }
+    std::erase_if(*candidates, [&](const auto& one) { return !one->fits(head_dim).ok(); });
+    return {};
+}
+
 int run(EvalFlags flags) {
     auto models = bench::find_models({flags.model});
     if (!models.ok()) return fail("eval", models.error().message);
@@ -164,6 +178,8 @@ int run(EvalFlags flags) {
 
     if (flags.options.threads == 0) flags.options.threads = machine_cores();
     flags.options.say = [](std::string_view line) { std::cerr << line << std::endl; };
+    if (auto kept = keep_fitting(flags, **model, &*candidates); !kept.ok())
+        return fail("eval", kept.error().message);
     if (auto added = add_schedules(flags, **model, &*candidates); !added.ok())
         return fail("eval", added.error().message);
     auto rows = bench::evaluate(**model, *text, *candidates, flags.options);

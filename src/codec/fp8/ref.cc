@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "codec/fp8/fp8.h"
+#include "codec/fp8/one.h"
 #include "core/half.h"
 
 namespace quire::codec::fp8 {
-namespace {
 
 float value_of(const Format& f, uint8_t code) {
     const int magnitude = code & 0x7f, mantissa_bits = 23 - f.shift;
@@ -27,7 +27,6 @@ float value_of(const Format& f, uint8_t code) {
     return std::copysign(value, (code & 0x80) != 0 ? -1.0f : 1.0f);
 }
 
-// Nearest, ties to the even code, beyond the largest finite number that number; a NaN stays one.
 uint8_t code_of(const Format& f, float x) {
     const uint8_t sign = std::signbit(x) ? 0x80 : 0;
     if (std::isnan(x)) return sign | kNan;
@@ -44,6 +43,8 @@ uint8_t code_of(const Format& f, float x) {
     }
     return static_cast<uint8_t>(sign | best);
 }
+
+namespace {
 
 // One side of a page.
 struct Side {

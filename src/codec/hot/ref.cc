@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "codec/hot/hot.h"
+#include "codec/hot/rotate.h"
 #include "codec/hot/scale.h"
 
 namespace quire::codec::hot {
@@ -11,23 +12,6 @@ namespace {
 
 using Row = std::array<float, kMaxHeadDim>;
 using Codes = std::array<uint8_t, kMaxHeadDim>;
-
-// The orthonormal Hadamard transform of each block, distances 1, 2, 4, ... in this order, then one
-// multiplication. It is its own inverse.
-void hadamard(Row& x, uint32_t head_dim) {
-    const uint32_t block = hadamard_block(head_dim);
-    for (uint32_t base = 0; base < head_dim; base += block) {
-        for (uint32_t h = 1; h < block; h *= 2) {
-            for (uint32_t i = 0; i < block; ++i) {
-                if ((i & h) != 0) continue;
-                const float a = x[base + i], b = x[base + i + h];
-                x[base + i] = a + b;
-                x[base + i + h] = a - b;
-            }
-        }
-        for (uint32_t i = 0; i < block; ++i) x[base + i] *= hadamard_norm(block);
-    }
-}
 
 // Sixteen running sums, number i going to sum i % 16, folded 8 + 8, 4 + 4, 2 + 2, 1 + 1.
 class Sum {
@@ -110,7 +94,7 @@ uint8_t encode_row(int bits, const float* in, const float* mean, uint32_t head_d
     codes.fill(0);
     Row x;
     for (uint32_t i = 0; i < head_dim; ++i) x[i] = mean != nullptr ? in[i] - mean[i] : in[i];
-    hadamard(x, head_dim);
+    ref_rotate(x.data(), head_dim);
     float largest = 0;
     finite = true;
     for (uint32_t i = 0; i < head_dim; ++i) {
@@ -193,7 +177,7 @@ void decode_side(const DecodePage& job, const Side& side, float* out, size_t str
                                                 side.place(s, token, d))) *
                    scale;
         if (job.original_space) {
-            hadamard(x, s.head_dim);
+            ref_rotate(x.data(), s.head_dim);
             for (uint32_t d = 0; mean != nullptr && d < s.head_dim; ++d) x[d] = x[d] + mean[d];
         }
         std::copy_n(x.begin(), s.head_dim, out + token * stride);

@@ -106,6 +106,7 @@ struct Avx2 {
         return _mm_cvtsi128_si32(_mm_max_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
     }
     static i32 to_int(f32 x) { return {_mm256_cvtps_epi32(x.lo), _mm256_cvtps_epi32(x.hi)}; }
+    static i32 truncate(f32 x) { return {_mm256_cvttps_epi32(x.lo), _mm256_cvttps_epi32(x.hi)}; }
     static f32 to_float(i32 x) { return {_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)}; }
     // count + step where x >= threshold.
     static i32 add_where_at_least(i32 count, f32 x, f32 threshold, int32_t step) {

@@ -77,6 +77,7 @@ struct Avx512 {
     }
     static int32_t largest(i32 x) { return _mm512_reduce_max_epi32(x); }
     static i32 to_int(f32 x) { return _mm512_cvtps_epi32(x); }
+    static i32 truncate(f32 x) { return _mm512_cvttps_epi32(x); }
     static f32 to_float(i32 x) { return _mm512_cvtepi32_ps(x); }
     // count + step where x >= threshold.
     static i32 add_where_at_least(i32 count, f32 x, f32 threshold, int32_t step) {
