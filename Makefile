@@ -30,13 +30,13 @@ test: ## set up, build and run every test (ARGS="--only unit", ARGS=--long)
 	@tools/deps all
 	@tools/test $(ARGS)
 
-bench: build ## every bench, each ending in its table of bars (ARGS=--json)
+bench: build ## every bench but memory, each ending in its table of bars (ARGS=--json)
 	@tools/bench $(ARGS)
 
 tidy: setup ## the style rules that are a program, and self-contained headers
 	@tools/test --only tidy
 
-format: ## clang-format every C++ file of ours in place
+format: setup ## clang-format every C++ file of ours in place
 	@git ls-files '*.h' '*.cc' | xargs -r -n 32 -P "$$(nproc)" clang-format-19 -i
 
 asan: setup ## AddressSanitizer and UBSan build, and its tests

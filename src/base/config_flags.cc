@@ -43,8 +43,9 @@ std::string placeholder(const OptionSpec& spec) {
 
 }  // namespace
 
-ConfigFlags::ConfigFlags(CLI::App& app, OptionTable table) {
+ConfigFlags::ConfigFlags(CLI::App& app, OptionTable table, std::string_view left_out) {
     for (const OptionSpec& spec : table) {
+        if (spec.section == left_out) continue;
         Flag& flag = *flags_.emplace_back(std::make_unique<Flag>());
         flag.key = spec.key;
         const std::string name = option_flag(spec);

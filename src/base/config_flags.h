@@ -16,7 +16,8 @@ namespace quire {
 // a value only after '='. Must outlive the app's parse(). Not thread-safe.
 class ConfigFlags {
  public:
-    ConfigFlags(CLI::App& app, OptionTable table);
+    // Rows of the section `left_out` get no flag: they are set elsewhere or not at all.
+    ConfigFlags(CLI::App& app, OptionTable table, std::string_view left_out = "");
     ~ConfigFlags();
 
     // After parse(): the rows that were given, checked by Config::load, not here.

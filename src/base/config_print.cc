@@ -43,8 +43,12 @@ std::vector<std::string_view> sections_of(OptionTable table) {
 
 std::string reference_row(const OptionSpec& spec) {
     const std::string name = spec.positional ? std::string(spec.value_name) : option_flag(spec);
+    const bool words = spec.type == OptionType::text || spec.type == OptionType::list;
+    const std::string value = words && !spec.value_name.empty() && !spec.positional
+                                  ? fmt::format("`{}`", spec.value_name)
+                                  : option_expectation(spec);
     return fmt::format("| `{}` | `{}` | `{}` | {} | {} | {} |\n", name, option_env(spec),
-                       option_yaml_key(spec), option_expectation(spec),
+                       option_yaml_key(spec), value,
                        spec.fallback.empty() ? "" : fmt::format("`{}`", spec.fallback), spec.help);
 }
 

@@ -203,6 +203,9 @@ Result<DiskOption> parse_disk_option(std::string_view text) {
     }
     if (disk.path.empty())
         return make_error(Code::invalid, "disk: no folder given; write DIR:64GiB");
+    if (disk.path.starts_with("~"))  // shells expand it, but not in files and not behind an =
+        return make_error(Code::invalid, "disk: '~' in '" + disk.path +
+                                             "' is not expanded here; write the folder in full");
     if (disk.bytes < kMinDiskBytes)
         return make_error(Code::invalid,
                           fmt::format("disk: {} is too small; at least {} is needed",

@@ -75,6 +75,7 @@ TEST(ServeOptions, DiskFolderAndLimit) {
     EXPECT_THAT(problem(options({{"disk", "/d:64Gi"}})), HasSubstr("flag --disk: disk: '64Gi'"));
     EXPECT_THAT(problem(options({{"disk", ":1GiB"}})), HasSubstr("no folder"));
     EXPECT_THAT(problem(options({{"disk", "/d:1MiB"}})), HasSubstr("at least 256MiB"));
+    EXPECT_THAT(problem(options({{"disk", "~/kv:1GiB"}})), HasSubstr("write the folder in full"));
 }
 
 TEST(ServeOptions, SizesLargerThanTheMachineNameItsMemory) {

@@ -98,7 +98,11 @@ void EngineCore::fill_explanation(const CacheExplanation& from, TokenSpan prompt
     text << to.hit_tokens << " of " << to.prompt_tokens << " tokens would come from the cache";
     switch (from.reason) {
         case MissReason::none:
-            text << "; the rest has to be computed in any case";
+            if (from.prompt_blocks == 0)
+                text << "; a prompt shorter than a block (" << options_.block_tokens
+                     << " tokens) is never cached";
+            else
+                text << "; the rest has to be computed in any case";
             break;
         case MissReason::never_seen:
             text << "; no cached prompt goes on like this one";

@@ -288,7 +288,10 @@ void EngineCore::check_deadlines(const std::vector<LeaseId>& expired) {
         if (job->cancelled)
             finish(*job, Finish::cancelled);
         else
-            finish(*job, Finish::timeout, make_error(Code::timeout, "the request's time is over"));
+            finish(*job, Finish::timeout,
+                   make_error(Code::timeout,
+                              "the request took longer than --request-timeout; raise it, or send a "
+                              "shorter prompt or a smaller max_tokens"));
     }
 }
 

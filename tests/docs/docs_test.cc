@@ -33,9 +33,12 @@ std::string configuration_page() {
            "beats the\ndefault. An unknown name is an error that suggests the nearest one. Sizes "
            "are written `512MiB` or\n`64GiB`, times `30s` or `10m`; what is on or off is "
            "`--cache`, "
-           "`--no-cache` or `--cache=off` as a\nflag, and `on` or `off` elsewhere. Generated from "
-           "the option table; do not edit.\n\n" +
-           config_reference(serve_option_table());
+           "`--no-cache` or `--cache=off` as a\nflag, and `on` or `off` elsewhere. A list is "
+           "written with\ncommas; in the file it may be a YAML list. Generated from the option "
+           "table; do not edit.\n\n" +
+           config_reference(serve_option_table()) +
+           "\n`--port-file FILE`, a flag only, writes the port that was taken, and a newline, to "
+           "a file once the\nserver listens.\n";
 }
 
 std::string labels_of(const MetricRow& row) {

@@ -70,8 +70,8 @@ int talk(const std::string& url, const ChatFlags& flags) {
     const auto parsed = server::parse_url(url);
     if (!parsed.ok()) return commands::fail(kName, parsed.error().message);
     install_interrupt();
-    ChatSession session(server::HttpClient(*parsed, flags.api_key), flags.settings, std::cin,
-                        std::cout, g_stop);
+    ChatSession session(server::HttpClient(*parsed, flags.api_key), flags.settings,
+                        {std::cin, std::cout, std::cerr}, g_stop);
     return session.run() ? commands::kExitOk : commands::kExitNotOk;
 }
 
@@ -103,7 +103,7 @@ int talk_to_model(const ServeOptions& options, ChatFlags flags) {
 int run_chat(int argc, const char* const* argv) {
     CLI::App app("Talks to a model in this terminal: one opened here, or one on a server.",
                  "quire chat");
-    const ConfigFlags config(app, serve_option_table());
+    const ConfigFlags config(app, serve_option_table(), "Server");
     ChatFlags flags;
     add_chat_flags(app, flags);
     app.footer(kExamples);
@@ -111,6 +111,10 @@ int run_chat(int argc, const char* const* argv) {
     ignore_broken_pipes();
     flags.settings.colours = isatty(STDOUT_FILENO) == 1;
     flags.settings.prompts = isatty(STDIN_FILENO) == 1;
+    if (!flags.url.empty() && !config.given().empty())
+        return commands::fail(kName,
+                              "--url talks to a server that has its model already; leave "
+                              "out the model and its options, or --url");
     if (!flags.url.empty()) return talk(flags.url, flags);
     const auto options = load_serve_options(config, kName);
     if (!options.ok()) return commands::fail(kName, options.error().message);

@@ -49,9 +49,14 @@ const std::vector<ChatSession::Command>& ChatSession::commands() {
     return kCommands;
 }
 
-ChatSession::ChatSession(server::HttpClient client, ChatSettings settings, std::istream& in,
-                         std::ostream& out, std::atomic<bool>& stop)
-    : client_(std::move(client)), settings_(std::move(settings)), in_(in), out_(out), stop_(stop) {}
+ChatSession::ChatSession(server::HttpClient client, ChatSettings settings, Streams streams,
+                         std::atomic<bool>& stop)
+    : client_(std::move(client)),
+      settings_(std::move(settings)),
+      in_(streams.in),
+      out_(streams.out),
+      err_(streams.err),
+      stop_(stop) {}
 
 bool ChatSession::run() {
     auto models = client_.request("GET", "/v1/models");
@@ -63,16 +68,17 @@ bool ChatSession::run() {
     if (list.is_object() && list.contains("data") && !list["data"].empty()) {
         model_ = list["data"][0].value("id", "");
     }
-    out_ << fmt::format("{}{}{}: /help lists commands, /quit leaves\n", colour(kBold), model_,
-                        colour(kPlain));
+    if (settings_.prompts)
+        out_ << fmt::format("{}{}{}: /help lists commands, /quit leaves\n", colour(kBold), model_,
+                            colour(kPlain));
     std::string line;
     do {
         if (settings_.prompts) out_ << "\n> " << std::flush;
         if (!out_ || !std::getline(in_, line)) break;  // nobody reads, or nobody writes
         stop_ = false;
     } while (handle_line(line));
-    out_ << std::endl;
-    return true;
+    if (settings_.prompts) out_ << std::endl;
+    return settings_.prompts || !failed_;
 }
 
 bool ChatSession::handle_line(const std::string& line) {
@@ -110,15 +116,17 @@ void ChatSession::say(const std::string& text) {
     request["stream_options"] = {{"include_usage", true}};
     request["temperature"] = settings_.temperature;
     request["max_tokens"] = settings_.max_tokens;
-    std::string answer;
+    std::string answer, error;
     auto reply = client_.stream("/v1/chat/completions", server::dump_json(request),
                                 [&](std::string_view data) {
-                                    take_chunk(data, answer);
+                                    take_chunk(data, answer, error);
                                     return !stop_;
                                 });
     out_ << std::endl;
-    if (!reply.ok() || reply->status != 200) {
-        print_error(reply.ok() ? error_text(reply->body) : reply.error().message);
+    if (!reply.ok()) error = reply.error().message;
+    if (reply.ok() && reply->status != 200) error = error_text(reply->body);
+    if (!error.empty()) {
+        print_error(error);
         turns_.pop_back();  // so that it can be asked again
         return;
     }
@@ -126,10 +134,10 @@ void ChatSession::say(const std::string& text) {
     turns_.emplace_back("assistant", answer);
 }
 
-void ChatSession::take_chunk(std::string_view data, std::string& answer) {
+void ChatSession::take_chunk(std::string_view data, std::string& answer, std::string& error) {
     const Json chunk = Json::parse(data, nullptr, false);
     if (!chunk.is_object()) return;  // [DONE]
-    if (chunk.contains("error")) print_error(error_text(std::string(data)));
+    if (chunk.contains("error")) error = error_text(std::string(data));
     if (chunk.contains("usage") && chunk["usage"].is_object()) usage_ = chunk["usage"];
     if (chunk.contains("quire")) timing_ = chunk["quire"].value("timing", Json());
     const Json choices = chunk.value("choices", Json::array());
@@ -141,7 +149,8 @@ void ChatSession::take_chunk(std::string_view data, std::string& answer) {
 }
 
 void ChatSession::print_error(std::string_view message) {
-    out_ << colour(kRed) << "error: " << message << colour(kPlain) << std::endl;
+    failed_ = true;
+    err_ << colour(kRed) << "error: " << message << colour(kPlain) << std::endl;
 }
 
 bool ChatSession::help(std::string_view) {

@@ -19,16 +19,22 @@ struct ChatSettings {
     double temperature = 0.7;
     int max_tokens = 1024;
     bool colours = false;
-    bool prompts = true;  // print "> " before input; off when input is no terminal
+    bool prompts = true;  // greet, and print "> " before input; off when input is no terminal
 };
 
 class ChatSession {
  public:
-    // `in` and `out` outlive this. `stop` is set (by a signal) to end the answer being streamed.
-    ChatSession(server::HttpClient client, ChatSettings settings, std::istream& in,
-                std::ostream& out, std::atomic<bool>& stop);
+    struct Streams {
+        std::istream& in;
+        std::ostream& out;  // answers
+        std::ostream& err;  // what went wrong
+    };
+    // The streams outlive this. `stop` is set (by a signal) to end the answer being streamed.
+    ChatSession(server::HttpClient client, ChatSettings settings, Streams streams,
+                std::atomic<bool>& stop);
 
-    // Until /quit or the end of input. False: the server could not be reached at the start.
+    // Until /quit or the end of input. False: the server could not be reached at the start, or,
+    // without prompts (a script reads along), some line had no answer.
     bool run();
 
  private:
@@ -37,7 +43,8 @@ class ChatSession {
     // False: the session ends.
     bool handle_line(const std::string& line);
     void say(const std::string& text);
-    void take_chunk(std::string_view data, std::string& answer);
+    // What a line of the stream adds to the answer, or says went wrong.
+    void take_chunk(std::string_view data, std::string& answer, std::string& error);
     void print_error(std::string_view message);
     server::OrderedJson body() const;
     const char* colour(const char* code) const { return settings_.colours ? code : ""; }
@@ -54,6 +61,8 @@ class ChatSession {
     ChatSettings settings_;
     std::istream& in_;
     std::ostream& out_;
+    std::ostream& err_;
+    bool failed_ = false;
     std::atomic<bool>& stop_;
     std::string model_;
     std::vector<std::pair<std::string, std::string>> turns_;  // role, text

@@ -11,13 +11,15 @@ namespace {
 
 std::string chat(server::TestServer& t, const std::string& input, ChatSettings settings = {}) {
     std::istringstream in(input);
-    std::ostringstream out;
+    std::ostringstream out, err;
     std::atomic<bool> stop{false};
     settings.prompts = false;
     settings.max_tokens = 3;
-    ChatSession session(t.client(), settings, in, out, stop);
-    EXPECT_TRUE(session.run());
-    return out.str();
+    ChatSession session(t.client(), settings, {in, out, err}, stop);
+    const bool well = session.run();
+    EXPECT_EQ(well, err.str().empty()) << err.str();
+    EXPECT_EQ(out.str().find("error"), std::string::npos) << out.str();
+    return out.str() + err.str();
 }
 
 TEST(Chat, StreamsAnswersAndKeepsTheConversation) {
@@ -54,11 +56,12 @@ TEST(Chat, AnErrorLeavesTheConversationAsItWas) {
 
 TEST(Chat, NoServerIsAnError) {
     std::istringstream in("hello\n");
-    std::ostringstream out;
+    std::ostringstream out, err;
     std::atomic<bool> stop{false};
-    ChatSession session(server::HttpClient({"127.0.0.1", 1, ""}, ""), {}, in, out, stop);
+    ChatSession session(server::HttpClient({"127.0.0.1", 1, ""}, ""), {}, {in, out, err}, stop);
     EXPECT_FALSE(session.run());
-    EXPECT_NE(out.str().find("error: connecting to 127.0.0.1:1"), std::string::npos) << out.str();
+    EXPECT_NE(err.str().find("error: connecting to 127.0.0.1:1"), std::string::npos) << err.str();
+    EXPECT_EQ(out.str(), "");
 }
 
 }  // namespace

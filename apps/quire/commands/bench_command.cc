@@ -52,7 +52,9 @@ void add_flags(CLI::App& app, BenchFlags& flags) {
         ->check(CLI::Range(0, 10'000));
     app.add_option("--requests", o.requests, "memory: how many")
         ->check(CLI::Range(uint64_t{100}, uint64_t{1} << 40));
-    app.footer(list_of_benches());
+    app.footer(list_of_benches() +
+               "\nA ratio is the median over runs side by side, which is not always that of the two "
+               "medians beside it.\n");
 }
 
 const kernels::AttentionOps* find_isa(const std::string& name) {
@@ -104,6 +106,7 @@ int run_bench(int argc, const char* const* argv) {
         bench::describe_machine(options.scratch_dir, options.threads, *options.attention),
         std::move(rows).value()};
     std::cout << (flags.json ? report_json(report) : report_text(report)) << std::flush;
+    if (options.quick) std::cerr << "--quick: few and small, bars mean little\n";
     return all_ok(report.rows) ? kExitOk : kExitNotOk;
 }
 

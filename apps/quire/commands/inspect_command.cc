@@ -15,7 +15,8 @@ namespace quire::commands {
 
 int run_inspect(int argc, const char* const* argv) {
     CLI::App app(
-        "Looks at a disk cache directory without changing it: segments, blocks, models, "
+        "Looks at a disk cache directory without changing it (but for --repair): segments, blocks, "
+        "models, "
         "tenants, codecs, damage. Exit code 1: damage was found.",
         "quire inspect");
     InspectResult result;

@@ -61,7 +61,8 @@ def _events(response):
 
 def _take(event, answer, started):
     if "error" in event:
-        raise Failure(f"the server reports: {event['error'].get('message')}")
+        raise Failure(f"the server reports: {event['error'].get('message')} (is the machine busy? "
+                      "demo-results/server.log says more)")
     for choice in event.get("choices", []):
         text = choice.get("delta", {}).get("content")
         if text:

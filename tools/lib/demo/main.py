@@ -152,11 +152,11 @@ def report(rows, answers, model, cache):
           f"({len(answers)} runs of {ANSWER_TOKENS} tokens)")
     print(f"  picture: {relative}\n")
     command = ["build/release/quire", "serve", str(model), "--disk", str(cache.relative_to(ROOT))]
-    print("Start it again (the cache is still there), and ask it something:\n")
+    print("Start it again (what was cached is still there), and ask it something:\n")
     print(f"  {shlex.join(command)}")
     print("  curl -N http://127.0.0.1:8000/v1/chat/completions "
           "-H 'Content-Type: application/json' "
-          """-d '{"messages":[{"role":"user","content":"What is a quire?"}],"stream":true}'\n""")
+          """-d '{"messages":[{"role":"user","content":"What is a quire?"}],"stream":true,"max_tokens":100}'\n""")
     if not identical:
         say("the answers differ: this must never happen; please report it with demo-results/")
         return 1
