@@ -55,7 +55,7 @@ class AdmissionPolicy {
 };
 
 struct AdmissionRow {
-    std::string_view name;  // as in --admit-host NAME: "all", "second-use" (seen at least twice), "none"
+    std::string_view name;  // as in --admit-host: "all", "second-use" (seen twice), "none"
     std::string_view about;
     std::unique_ptr<AdmissionPolicy> (*make)(uint32_t capacity_blocks);
 };

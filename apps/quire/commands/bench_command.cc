@@ -52,9 +52,10 @@ void add_flags(CLI::App& app, BenchFlags& flags) {
         ->check(CLI::Range(0, 10'000));
     app.add_option("--requests", o.requests, "memory: how many")
         ->check(CLI::Range(uint64_t{100}, uint64_t{1} << 40));
-    app.footer(list_of_benches() +
-               "\nA ratio is the median over runs side by side, which is not always that of the two "
-               "medians beside it.\n");
+    app.footer(
+        list_of_benches() +
+        "\nA ratio is the median over runs side by side, which is not always that of the two "
+        "medians beside it.\n");
 }
 
 const kernels::AttentionOps* find_isa(const std::string& name) {

@@ -29,7 +29,8 @@ constexpr char kExamples[] = R"(Examples:
   quire serve model.gguf --host 0.0.0.0 --api-keys 6f1d2c9a=team-a,admin-key=admin
   quire serve model.gguf --config quire.yaml        (flag > QUIRE_* variable > file > default)
 
-  curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages":[{"role":"user","content":"Hi"}],"max_tokens":100}'
+  curl http://127.0.0.1:8000/v1/chat/completions \
+       -d '{"messages":[{"role":"user","content":"Hi"}],"max_tokens":100}'
   curl http://127.0.0.1:8000/v1/cache               what is cached where
   curl http://127.0.0.1:8000/v1/cache/explain -d '{"prompt":"..."}'   why a prompt hits or misses
 )";

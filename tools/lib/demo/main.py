@@ -156,7 +156,8 @@ def report(rows, answers, model, cache):
     print(f"  {shlex.join(command)}")
     print("  curl -N http://127.0.0.1:8000/v1/chat/completions "
           "-H 'Content-Type: application/json' "
-          """-d '{"messages":[{"role":"user","content":"What is a quire?"}],"stream":true,"max_tokens":100}'\n""")
+          """-d '{"messages":[{"role":"user","content":"What is a quire?"}],"stream":true,"""
+          """"max_tokens":100}'\n""")
     if not identical:
         say("the answers differ: this must never happen; please report it with demo-results/")
         return 1
