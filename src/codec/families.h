@@ -20,5 +20,8 @@ CodecRow row();
 namespace slots {
 CodecRow row();
 }
+namespace turbo {
+CodecRow row();
+}
 
 }  // namespace quire::codec

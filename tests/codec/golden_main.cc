@@ -9,6 +9,7 @@
 
 #include "codec/codec_table.h"
 #include "codec/vectors/golden.h"
+#include "mla_vectors.h"
 
 namespace quire::codec {
 namespace {
@@ -23,6 +24,14 @@ bool is_chosen(const CodecRow& row, const CodecSpec& spec) {
            name == "k4v3" || name == "k3v2";
 }
 
+bool write_file(const std::string& name, const std::vector<std::byte>& bytes) {
+    std::ofstream file(name, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+    std::cout << name << ": " << bytes.size() << " bytes\n";
+    return static_cast<bool>(file.flush());
+}
+
 bool write_family(const std::string& folder, const CodecRow& row) {
     std::vector<GoldenRecord> records;
     for (const CodecSpec& spec : row.specs()) {
@@ -35,13 +44,7 @@ bool write_family(const std::string& folder, const CodecRow& row) {
                     records.push_back(make_golden(spec, g, kSeed, row.ops()[0]));
             }
     }
-    const std::string name = folder + "/" + row.folder + ".bin";
-    const std::vector<std::byte> bytes = write_golden(records);
-    std::ofstream file(name, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-    std::cout << name << ": " << records.size() << " vectors, " << bytes.size() << " bytes\n";
-    return static_cast<bool>(file.flush());
+    return write_file(folder + "/" + row.folder + ".bin", write_golden(records));
 }
 
 }  // namespace
@@ -55,5 +58,7 @@ int main(int argc, char** argv) {
     bool written = true;
     for (const quire::codec::CodecRow& row : quire::codec::codec_table())
         written = quire::codec::write_family(argv[1], row) && written;
+    const std::string rows = std::string(argv[1]) + "/mla.rows";
+    written = quire::codec::write_file(rows, quire::codec::mla_vectors()) && written;
     return written ? 0 : 1;
 }

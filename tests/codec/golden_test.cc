@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "codec/codec_table.h"
+#include "mla_vectors.h"
 
 namespace quire::codec {
 namespace {
@@ -46,6 +47,11 @@ TEST(Golden, EveryInstructionSetWritesAndReadsThem) {
         }
     }
     EXPECT_EQ(families.size(), codec_table().size()) << "a family has no golden vectors";
+}
+
+TEST(Golden, MlaRowsAreTheCommittedOnes) {
+    EXPECT_TRUE(mla_vectors() ==
+                read_file(std::filesystem::path(QUIRE_GOLDEN_FOLDER) / "mla.rows"));
 }
 
 TEST(Golden, OneOtherByteIsFound) {

@@ -9,8 +9,10 @@ import pytest
 
 import fp4_codec
 import hot_codec
+import mla_rows
 import slots_codec
 import small_floats
+import turbo_codec
 
 FOLDER = pathlib.Path(__file__).parents[1] / "golden" / "codec"
 MASK = (1 << 64) - 1
@@ -76,8 +78,13 @@ def slots_page(codec, k, v, _k_mean, _v_mean):
     return slots_codec.encode_page(k, v, codec >> 8 & 15, codec >> 12 & 15, codec >> 16, TOKENS)
 
 
+def turbo_page(codec, k, v, _k_mean, _v_mean):
+    return turbo_codec.encode_page(k, v, codec >> 8 & 15, codec >> 16, TOKENS)
+
+
 @pytest.mark.parametrize("family, page_of, least",
-                         [("hot", hot_page, 20), ("fp4", fp4_page, 5), ("slots", slots_page, 7)])
+                         [("hot", hot_page, 20), ("fp4", fp4_page, 5), ("slots", slots_page, 7),
+                          ("turbo", turbo_page, 24)])
 def test_pages_are_what_the_readme_says(family, page_of, least):
     checked = 0
     with numpy.errstate(all="ignore"):
@@ -87,6 +94,17 @@ def test_pages_are_what_the_readme_says(family, page_of, least):
             assert ours == page, f"codec {codec:#x}, head_dim {head_dim}, byte {first}"
             checked += 1
     assert checked >= least
+
+
+def test_mla_rows_are_what_the_readme_says():
+    ours = b""
+    with numpy.errstate(all="ignore"):
+        for is_exact in (False, True):
+            ours += b"".join(mla_rows.v32(row, is_exact) for row in inputs(576, 1)[0])
+        ours += mla_rows.v4_block(inputs(512, 1)[0])
+    page = (FOLDER / "mla.rows").read_bytes()
+    first = next((i for i, (a, b) in enumerate(zip(ours, page)) if a != b), None)
+    assert ours == page, f"byte {first}"
 
 
 @pytest.mark.parametrize("magnitudes, theirs, limit",
