@@ -22,7 +22,8 @@ Status Cache::open_demotion() {
                            [](const Lower& lower) { return !lower.write_through; });
     if (!tiers_.empty()) {
         const size_t count = std::max<size_t>(options_.demotion_bytes_max / slab_bytes, 16);
-        auto pool = BufferPool::create(slab_bytes, count);
+        // Taken now, so that a burst of evictions, hours later, finds it there.
+        auto pool = BufferPool::create(slab_bytes, count, true);
         if (!pool.ok()) return pool.error();
         copies_ = std::move(pool).value();
     }

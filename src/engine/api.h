@@ -38,7 +38,7 @@ struct Sampling {
 struct GenerateRequest {
     std::vector<TokenId> prompt;
     uint32_t max_tokens = 16;
-    uint32_t min_tokens = 0;
+    uint32_t min_tokens = 0;  // before them neither an end token nor a stop string ends the text
     std::vector<std::string> stop;  // text; the stop string itself is not emitted
     Sampling sampling;
     std::string tenant;

@@ -46,6 +46,7 @@ struct Job {
     bool late_load = false;  // was dropped from a step for it: waits until all has landed
     int64_t entered_ns = 0;  // the begin of the step it entered while loading; 0: none
     uint32_t preemptions = 0;
+    uint32_t told_prompt_tokens = 1;  // whose logprobs were sent, the first (it has none) included
 
     std::unique_ptr<Sampler> sampler;
     Utf8Assembler utf8;

@@ -23,11 +23,13 @@ TokenLogprob EngineCore::logprob_row(const Job& job, std::span<const float> logi
 }
 
 // Row r of a prompt chunk predicts the token after it; the first token of a prompt has no
-// prediction.
+// prediction. Rows that are computed again, after a preemption, were told already.
 void EngineCore::add_prompt_logprobs(Job& job, std::span<const float> rows, uint32_t n_rows) {
     if (!job.request.prompt_logprobs) return;
     const uint32_t first = job.computed - n_rows;
     for (uint32_t r = 0; r < n_rows && first + r + 1 < job.prompt_tokens; ++r) {
+        if (first + r + 1 < job.told_prompt_tokens) continue;
+        job.told_prompt_tokens = first + r + 2;
         const TokenId token = job.tokens[first + r + 1];
         event_.tokens.push_back(token);
         event_.logprobs.push_back(
@@ -36,8 +38,8 @@ void EngineCore::add_prompt_logprobs(Job& job, std::span<const float> rows, uint
 }
 
 void EngineCore::emit_token(Job& job, std::span<const float> logits) {
-    const bool may_end =
-        !job.request.sampling.ignore_eos && job.generated() >= job.request.min_tokens;
+    const bool enough = job.generated() >= job.request.min_tokens;
+    const bool may_end = enough && !job.request.sampling.ignore_eos;
     const Result<TokenId> sampled =
         job.sampler->sample(logits, may_end ? std::span<const TokenId>() : end_tokens_);
     if (!sampled.ok()) return finish(job, Finish::error, sampled.error());
@@ -55,7 +57,8 @@ void EngineCore::emit_token(Job& job, std::span<const float> logits) {
     if (may_end && vocab_->is_end(token)) {
         how = Finish::stop;
     } else {
-        event_.text += job.stops.feed(job.utf8.push(vocab_->piece(token)));
+        const std::string text = job.utf8.push(vocab_->piece(token));
+        event_.text += enough ? job.stops.feed(text) : text;
         if (job.stops.stopped())
             how = Finish::stop;
         else if (job.generated() >= job.request.max_tokens)

@@ -56,7 +56,8 @@ Answer::Answer(const EngineApi& engine, const GenerationPlan& plan, Settings set
 // Nothing predicts a prompt's first token; clients expect it in the list all the same, with null.
 void Answer::add_first_prompt_token(ChoiceEvent& event) {
     Choice& choice = choices_[event.choice];
-    if (!choice.owes_first_logprob || event.event.logprobs.empty()) return;
+    const bool ends = event.event.finish == Finish::length || event.event.finish == Finish::stop;
+    if (!choice.owes_first_logprob || (event.event.logprobs.empty() && !ends)) return;
     choice.owes_first_logprob = false;
     const TokenId first = plan_.prompts[event.choice / plan_.body.n].tokens.front();
     TokenLogprob entry{first,

@@ -95,6 +95,19 @@ TEST(Completions, StopFinishesAndIsNotShown) {
     EXPECT_EQ(choice["finish_reason"], "stop");
 }
 
+// A prompt of one token has one logprob to tell: that it has none.
+TEST(Completions, EchoTellsTheFirstTokenEvenAlone) {
+    TestServer t;
+    const int a = 'a' + FakeEngine::kFirstByte;
+    const ClientReply reply = t.post(
+        "/v1/completions",
+        Json{{"prompt", {a}}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 1}}.dump());
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    const Json logprobs = parsed(reply.body)["choices"][0]["logprobs"];
+    EXPECT_EQ(logprobs["tokens"], (Json{"a"}));
+    EXPECT_EQ(logprobs["token_logprobs"], (Json{nullptr}));
+}
+
 TEST(Completions, Logprobs) {
     TestServer t;
     const ClientReply reply =

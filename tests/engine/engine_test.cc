@@ -418,6 +418,48 @@ TEST_P(EngineTest, PromptLogprobsCoverThePromptEvenWhenItIsCached) {
     EXPECT_EQ(reply.tokens.size(), request.prompt.size() - 1 + 2);
 }
 
+TEST_P(EngineTest, PreemptionTellsThePromptsLogprobsOnce) {
+    EngineOptions small = options();
+    small.disk_dir.clear();
+    open(small);
+    std::vector<GenerateRequest> requests;
+    std::vector<Reply> alone;
+    uint64_t prompts = 0;
+    for (size_t i = 0; i < 3; ++i) {
+        GenerateRequest request = greedy(some_text(300, 1000 * i), 80);
+        request.prompt_logprobs = true;
+        request.sampling.logprobs = 1;
+        alone.push_back(Pending(*engine_, request).wait());
+        EXPECT_EQ(alone[i].tokens.size(), request.prompt.size() - 1 + 80);
+        prompts += request.prompt.size();
+        requests.push_back(std::move(request));
+    }
+    small.kv_memory_bytes = engine_->model().kv_bytes_per_token * (prompts + 120);
+    open(small);
+    std::vector<std::unique_ptr<Pending>> together;
+    for (const GenerateRequest& request : requests)
+        together.push_back(std::make_unique<Pending>(*engine_, request));
+    for (size_t i = 0; i < requests.size(); ++i)
+        EXPECT_EQ(together[i]->wait().tokens, alone[i].tokens) << "request " << i;
+    expect_idle();
+    EXPECT_GT(engine_->stats().preemptions, 0u) << "the test did not preempt";
+}
+
+TEST_P(EngineTest, StopStringsWaitForTheLeastNumberOfTokens) {
+    open(options());
+    GenerateRequest request = greedy(some_text(200), 12);
+    const Reply free = Pending(*engine_, request).wait();
+    ASSERT_GT(free.text.size(), 8u);
+    request.stop = {free.text.substr(free.text.size() / 3, 2)};
+    const Reply stopped = Pending(*engine_, request).wait();
+    EXPECT_EQ(stopped.finish, Finish::stop);
+    EXPECT_LT(stopped.tokens.size(), 11u);
+    request.min_tokens = 11;
+    const Reply held = Pending(*engine_, request).wait();
+    EXPECT_GE(held.tokens.size(), 11u);
+    EXPECT_EQ(held.text.substr(0, free.text.size() / 2), free.text.substr(0, free.text.size() / 2));
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, EngineTest, ::testing::ValuesIn(kModels),
                          [](const auto& row) { return std::string(row.param).substr(0, 5); });
 
