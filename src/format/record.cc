@@ -102,4 +102,9 @@ void RecordScanner::feed(std::span<const std::byte> bytes, const Visit& visit) {
     scan_.tail_bytes += bytes.size();
 }
 
+void RecordScanner::skip(uint64_t bytes) {
+    pending_corrupt_ += bytes / kRecordBytes;
+    scan_.tail_bytes += bytes;
+}
+
 }  // namespace quire

@@ -97,6 +97,8 @@ class RecordScanner {
     explicit RecordScanner(const IndexFileHeader& header) : epoch_(header.epoch) {}
     // `bytes` continues where the last call ended; only the last call may bring a partial record.
     void feed(std::span<const std::byte> bytes, const Visit& visit);
+    // So many bytes, whole records, are known to be no sound ones (a hole in the file).
+    void skip(uint64_t bytes);
     const RecordScan& result() const { return scan_; }
 
  private:

@@ -247,6 +247,12 @@ uint64_t DiskDir::device_bytes() const {
     return static_cast<uint64_t>(st.f_blocks) * st.f_frsize;
 }
 
+uint64_t DiskDir::free_bytes() const {
+    struct statvfs st{};
+    if (::fstatvfs(fd_.get(), &st) != 0) return 0;
+    return static_cast<uint64_t>(st.f_bavail) * st.f_frsize;
+}
+
 bool DiskDir::still_ours() const {
     if (!lock_.valid()) return true;
     struct stat held{};

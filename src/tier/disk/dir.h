@@ -62,6 +62,8 @@ class DiskDir {
     Status rename(const std::string& from, const std::string& to) const;
     // Size of the file system; 0 when it does not say.
     uint64_t device_bytes() const;
+    // Free for us on it; 0 when it does not say.
+    uint64_t free_bytes() const;
     // False when the directory was deleted or emptied under us: what is written would be lost.
     bool still_ours() const;
     // Makes renames, creations and deletions durable.

@@ -228,8 +228,8 @@ void log_recovery(const std::string& path, const Recovered& found, size_t slabs)
         log::warn("disk_index_damaged", "{}/{}", path, note);
     }
     for (const Recovered::Tail& tail : found.torn) {
-        log::warn("disk_journal_torn", "{}/{} ended inside a record; cut {} bytes", path, tail.file,
-                  tail.torn_bytes);
+        log::warn("disk_journal_torn", "{}/{}: no sound record in its last {} bytes; they are cut",
+                  path, tail.file, tail.torn_bytes);
     }
     if (found.corrupt_records > 0) {
         log::warn("disk_index_records", "{}: skipped {} damaged index records", path,
@@ -242,14 +242,29 @@ void log_recovery(const std::string& path, const Recovered& found, size_t slabs)
     log::info("disk_opened", "{}: {} slabs found by {} index records", path, slabs, found.records);
 }
 
-// Brings the directory in line with what was recovered.
-void tidy(const DiskDir& dir, StoreState& state, const Recovered& found) {
-    for (const Recovered::Tail& tail : found.torn) {
-        auto fd = dir.open_file(tail.file, O_RDWR);
-        if (!fd.ok() || ::ftruncate(fd->get(), static_cast<off_t>(tail.sound_bytes)) != 0) {
-            log::warn("disk_journal_torn", "{}/{} cannot be cut", dir.path(), tail.file);
-        }
+// Index files take no more space than what they say: nobody evicts blocks for the rest.
+void tidy_index(const DiskDir& dir, Recovered& found) {
+    auto& files = found.log.old_files;
+    const auto cut = [&](const std::string& name, uint64_t bytes) {
+        auto known = files.find(name);
+        if (known == files.end() || known->second <= bytes) return;
+        auto fd = dir.open_file(name, O_RDWR);
+        if (fd.ok() && ::ftruncate(fd->get(), static_cast<off_t>(bytes)) == 0)
+            known->second = bytes;
+        else
+            log::warn("disk_index_uncut", "{}/{} cannot be cut", dir.path(), name);
+    };
+    for (const Recovered::Tail& tail : found.torn) cut(tail.file, tail.sound_bytes);
+    // Their bad header stays until the next checkpoint: it says that the index is not whole.
+    for (const std::string& name : found.unusable) cut(name, sizeof(IndexFileHeader));
+    for (const std::string& name : found.superseded) {
+        if (dir.remove(name).ok()) files.erase(name);
     }
+}
+
+// Brings the directory in line with what was recovered.
+void tidy(const DiskDir& dir, StoreState& state, Recovered& found) {
+    tidy_index(dir, found);
     for (const std::string& name : found.litter) (void)dir.remove(name);
     for (uint32_t id : found.orphans) {
         {

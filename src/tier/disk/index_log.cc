@@ -13,7 +13,9 @@ namespace quire {
 namespace {
 
 constexpr size_t kMaxJournals = 8;
-constexpr Slot kDumpSlots = 16384;  // 1 MiB of records an I/O
+constexpr uint64_t kOversized = 4;    // times what rows for every slab would take
+constexpr size_t kProbeBytes = 8192;  // surely a new block of the file system
+constexpr Slot kDumpSlots = 16384;    // 1 MiB of records an I/O
 
 std::string_view prefix(IndexFileKind kind) {
     return kind == IndexFileKind::journal ? "journal-" : "checkpoint-";
@@ -96,6 +98,15 @@ Status IndexLog::append(std::vector<IndexRecord> records) {
         return {};
     }
     // Records of a failed append must not come back to life at recovery.
+    if (::ftruncate(journal_.get(), static_cast<off_t>(journal_bytes_)) != 0) broken_ = true;
+    return status;
+}
+
+Status IndexLog::probe() {
+    if (!journal_.valid()) QUIRE_TRY(open_journal());
+    // Zeros are a torn tail, should the process die before they are cut off.
+    const std::vector<std::byte> page(kProbeBytes);
+    Status status = write_at(journal_.get(), journal_bytes_, page);
     if (::ftruncate(journal_.get(), static_cast<off_t>(journal_bytes_)) != 0) broken_ = true;
     return status;
 }
@@ -190,6 +201,10 @@ bool IndexLog::wants_checkpoint(uint64_t slabs, uint64_t min_journal_bytes) cons
         if (parse_index_file_name(IndexFileKind::journal, name)) journals += bytes;
     }
     return journals > std::max(min_journal_bytes, slabs * kRecordBytes);
+}
+
+bool IndexLog::oversized(uint64_t slabs, uint64_t min_journal_bytes) const {
+    return bytes() > kOversized * std::max(min_journal_bytes, slabs * kRecordBytes);
 }
 
 bool IndexLog::vanished() const {

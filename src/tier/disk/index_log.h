@@ -35,6 +35,8 @@ class IndexLog {
         uint64_t next_sequence = 1;
         // What recovery found and a checkpoint will replace: name -> bytes.
         std::map<std::string, uint64_t> old_files;
+        // They do not tell the whole truth: a checkpoint must replace them soon.
+        bool damaged = false;
     };
 
     IndexLog(const DiskDir& dir, IoEngine& io, const Clock& clock, Start start)
@@ -43,11 +45,15 @@ class IndexLog {
           clock_(clock),
           old_files_(std::move(start.old_files)),
           next_epoch_(start.next_epoch),
-          next_sequence_(start.next_sequence) {}
+          next_sequence_(start.next_sequence),
+          broken_(start.damaged) {}
 
     // Appends the records with one write, giving them sequence numbers and checksums. On error none
     // of them counts: the file is cut back, or given up for a new journal at the next append.
     Status append(std::vector<IndexRecord> records);
+    // Tries whether an append would find space now: writes a page behind the journal and cuts it
+    // off.
+    Status probe();
     // Dumps the catalog. On error everything is as before, but for a journal more.
     Status checkpoint(const Catalog& catalog);
     // Makes the journal durable.
@@ -58,6 +64,8 @@ class IndexLog {
     uint64_t worst_bytes(uint64_t slabs) const;
     // The journal has outgrown what it describes, or there are too many of them.
     bool wants_checkpoint(uint64_t slabs, uint64_t min_journal_bytes) const;
+    // The index files take far more than what they describe explains.
+    bool oversized(uint64_t slabs, uint64_t min_journal_bytes) const;
     // A journal that could not be repaired lost records: only a checkpoint tells the truth again.
     bool broken() const { return broken_; }
     // The journal was deleted under us: the directory is gone.
@@ -77,7 +85,7 @@ class IndexLog {
     uint64_t epoch_ = 0;  // of the open journal
     Fd journal_;
     uint64_t journal_bytes_ = 0;
-    bool broken_ = false;
+    bool broken_;
 };
 
 }  // namespace quire

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -17,6 +18,8 @@ namespace quire {
 namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
+// So much without one sound record ends an index file: no crash and no bad block looks like that.
+constexpr uint64_t kMaxDarkBytes = 64 << 20;
 static_assert(kChunkBytes % kRecordBytes == 0);
 
 // Reads up to `into.size()` bytes; fewer only at the end of the file.
@@ -31,6 +34,14 @@ Result<size_t> read_full(int fd, uint64_t offset, std::span<std::byte> into) {
         done += static_cast<size_t>(n);
     }
     return done;
+}
+
+// The first byte at or after `offset` that is not in a hole, rounded down to a record; nothing when
+// the rest of the file is one. Where the file system cannot tell, there are no holes.
+std::optional<uint64_t> next_data(int fd, uint64_t offset) {
+    const off_t at = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+    if (at < 0) return errno == ENXIO ? std::nullopt : std::optional(offset);
+    return std::max(offset, static_cast<uint64_t>(at) / kRecordBytes * kRecordBytes);
 }
 
 class Loader {
@@ -73,14 +84,16 @@ class Loader {
         for (auto it = checkpoints_.rbegin(); it != checkpoints_.rend(); ++it) {
             auto scan = load_file(it->second, IndexFileKind::checkpoint);
             if (!scan.ok()) {
-                out_.notes.push_back(it->second.name + ": " + scan.error().message);
+                unusable(it->second, scan.error());
                 continue;
             }
             base = it->first;
             whole = scan->ended;
             if (!whole) out_.notes.push_back(it->second.name + ": damaged or cut short");
+            note_tail(it->second, *scan);
             break;
         }
+        note_superseded(base);
         uint64_t expected = base == 0 ? 1 : base;
         if (base == 0) whole = journals_.contains(1) || segments_.empty();
         for (const auto& [epoch, file] : journals_) {
@@ -89,17 +102,39 @@ class Loader {
             expected = epoch + 1;
             auto scan = load_file(file, IndexFileKind::journal);
             if (!scan.ok()) {
-                out_.notes.push_back(file.name + ": " + scan.error().message);
+                unusable(file, scan.error());
                 // An empty newest journal is what a crash while creating it leaves.
                 if (file.bytes >= sizeof(IndexFileHeader)) whole = false;
-            } else if (scan->tail_bytes > 0) {
-                out_.torn.push_back({file.name, scan->sound_bytes, scan->tail_bytes});
+            } else {
+                note_tail(file, *scan);
             }
         }
         if (!whole && !segments_.empty()) {
             out_.notes.push_back("the index is incomplete; scanning slab headers instead");
         }
+        out_.log.damaged |= !whole && !segments_.empty();
         return whole;
+    }
+
+    void unusable(const DiskDir::File& file, const Error& error) {
+        out_.notes.push_back(file.name + ": " + error.message);
+        out_.log.damaged = true;
+        const bool sure = error.code == Code::corrupt || error.code == Code::unsupported;
+        if (sure) out_.unusable.push_back(file.name);
+    }
+
+    void note_tail(const DiskDir::File& file, const RecordScan& scan) {
+        if (scan.tail_bytes == 0) return;
+        out_.torn.push_back({file.name, scan.sound_bytes, scan.tail_bytes});
+    }
+
+    // What a crash between a checkpoint's rename and the deletions after it leaves.
+    void note_superseded(uint64_t base) {
+        for (const auto* files : {&checkpoints_, &journals_}) {
+            for (const auto& [epoch, file] : *files) {
+                if (epoch < base) out_.superseded.push_back(file.name);
+            }
+        }
     }
 
     Result<RecordScan> load_file(const DiskDir::File& file, IndexFileKind kind) {
@@ -116,19 +151,29 @@ class Loader {
         }
         std::unique_lock lock(catalog_.mutex());
         if (kind == IndexFileKind::checkpoint) {
-            catalog_.reserve(file.bytes / kRecordBytes);
+            catalog_.reserve(std::min(file.bytes / kRecordBytes, header->record_count));
         }
         RecordScanner scanner(*header);
         uint64_t offset = sizeof(IndexFileHeader);
-        while (true) {
+        for (uint64_t dark = 0; dark < kMaxDarkBytes;) {
+            if (dark > 0) {
+                auto data = next_data(fd->get(), offset);
+                if (!data) break;
+                scanner.skip(*data - offset);
+                offset = *data;
+            }
             got = read_full(fd->get(), offset, chunk);
             if (!got.ok()) return got.error();
+            const uint64_t sound = scanner.result().sound_bytes;
             scanner.feed(std::span(chunk).first(*got),
                          [this](const IndexRecord& record) { apply(record); });
+            dark = scanner.result().sound_bytes == sound ? dark + *got : 0;
             offset += *got;
             if (*got < chunk.size()) break;
         }
-        const RecordScan& scan = scanner.result();
+        RecordScan scan = scanner.result();
+        // Also what was not read.
+        scan.tail_bytes = file.bytes - std::min(file.bytes, scan.sound_bytes);
         out_.records += scan.records;
         out_.corrupt_records += scan.corrupt_records;
         uint64_t sequence = std::max(scan.last_sequence + 1, header->first_sequence);

@@ -29,9 +29,11 @@ struct Recovered {
         uint64_t sound_bytes = 0;
         uint64_t torn_bytes = 0;
     };
-    std::vector<Tail> torn;           // journals that end in the middle of a record
-    std::vector<std::string> notes;   // damage, one line each, for people
-    std::vector<std::string> litter;  // temporary files of a checkpoint that never finished
+    std::vector<Tail> torn;               // index files with no sound record behind some byte
+    std::vector<std::string> unusable;    // index files whose first 64 bytes say they are none
+    std::vector<std::string> superseded;  // index files that a newer checkpoint made useless
+    std::vector<std::string> notes;       // damage, one line each, for people
+    std::vector<std::string> litter;      // temporary files of a checkpoint that never finished
 };
 
 enum class Scan : uint8_t {

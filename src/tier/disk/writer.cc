@@ -15,6 +15,7 @@ constexpr int64_t kIdleWaitNs = 1'000'000'000;
 constexpr int64_t kStalledWaitNs = 1'000'000;
 constexpr int64_t kReaderWaitNs = 2'000'000'000;  // for readers of a deleted segment to let go
 constexpr uint64_t kSmallFilesBytes = 16 << 10;   // LOCK, FORMAT and their blocks
+constexpr uint64_t kDeviceSlackBytes = 64 << 10;  // blocks of folder, journal and checkpoint
 constexpr int kMaxCleansPerRoll = 8;
 
 Error not_now(const std::string& why) {
@@ -74,7 +75,10 @@ int64_t Writer::wait_ns() const {
 }
 
 void Writer::run() {
+    // A damaged index is replaced before its size could cost blocks.
+    maybe_checkpoint();
     shrink();
+    next_checkpoint_ns_ = 0;
     // Headers belong to no job, but their memory is ours while they are written.
     while (!stopping_.load() || finished_jobs_.load() < posted_jobs_.load() || !groups_.empty()) {
         mailbox_->wait(wait_ns());
@@ -122,10 +126,8 @@ bool Writer::admit(Job& job) {
         Status& result = job.results[job.next];
         result = admissible(put);
         if (!result.ok() || already_there(put)) continue;
-        if (!state_.health.may_write()) {
-            result = not_now(state_.health.why());
-            continue;
-        }
+        result = may_write();
+        if (!result.ok()) continue;
         auto where = place(static_cast<uint16_t>(put.slab.size() / kDiskUnitBytes));
         if (where.ok()) {
             add_to_group(job, job.next, *where);
@@ -137,6 +139,16 @@ bool Writer::admit(Job& job) {
         }
     }
     return true;
+}
+
+// After the journal failed, it must take a page before a slab is written that it could not tell of.
+Status Writer::may_write() {
+    if (!state_.health.may_write()) return not_now(state_.health.why());
+    if (!journal_failed_) return {};
+    Status status = log_.probe();
+    journal_failed_ = !status.ok();
+    if (!status.ok()) write_failed(status.error());
+    return status;
 }
 
 Status Writer::admissible(const TierPut& put) const {
@@ -224,10 +236,13 @@ void Writer::send_header(uint64_t segment_bytes) {
     send(std::move(group), 0);
 }
 
-uint64_t Writer::used_bytes() const {
+uint64_t Writer::slab_count() const {
     std::shared_lock lock(state_.catalog.mutex());
-    return state_.files.bytes() + log_.worst_bytes(state_.catalog.map().live_count()) +
-           kSmallFilesBytes;
+    return state_.catalog.map().live_count();
+}
+
+uint64_t Writer::used_bytes() const {
+    return state_.files.bytes() + log_.worst_bytes(slab_count()) + kSmallFilesBytes;
 }
 
 // The active segment is full (or there is none): makes the next one. One segment's worth of space
@@ -246,8 +261,8 @@ Status Writer::roll(uint32_t needed_units) {
                               " was deleted or emptied while in use; put it back or restart");
     }
     auto file = state_.files.create(next_segment_, options.segment_bytes);
-    if (file.code() == Code::full && clean_one(0).ok()) {
-        // The device is smaller than the limit we were given: make do with what there is.
+    if (file.code() == Code::full) {
+        QUIRE_TRY(make_room_on_device(file.error()));
         file = state_.files.create(next_segment_, options.segment_bytes);
     }
     if (!file.ok()) return file.error();
@@ -264,6 +279,39 @@ Status Writer::roll(uint32_t needed_units) {
     return {};
 }
 
+// The device is smaller than the limit we were given, or others fill it: make do with what there
+// is. Old segments go only where that makes room for a new one and for its records, and never many
+// more than were written since: a device that others keep full costs two segments and not the
+// cache.
+Status Writer::make_room_on_device(const Error& why) {
+    const uint64_t segment = state_.options.segment_bytes;
+    const uint64_t needed =
+        segment + segment / 16 + (slab_count() + 4) * kRecordBytes + kDeviceSlackBytes;
+    uint64_t sealed = 0;
+    {
+        std::shared_lock lock(state_.catalog.mutex());
+        for (const auto& [id, known] : state_.catalog.segments()) {
+            if (known.sealed) sealed += known.file_bytes;
+        }
+    }
+    if (state_.dir->free_bytes() + sealed < needed) return why;
+    while (state_.dir->free_bytes() < needed) {
+        if (exchanged_bytes_ >= 2 * segment) return why;
+        const uint64_t before = state_.files.bytes();
+        QUIRE_TRY(clean_one(0));
+        exchanged_bytes_ += before - std::min(before, state_.files.bytes());
+    }
+    return {};
+}
+
+// Sound blocks must not pay for index files that nobody needs.
+Status Writer::replace_oversized_index() {
+    if (!log_.oversized(slab_count(), state_.options.checkpoint_bytes)) return {};
+    Status status = log_.checkpoint(state_.catalog);
+    if (status.ok()) records_lost_ = false;
+    return status;
+}
+
 // The limit may be lower than when the directory was last used.
 void Writer::shrink() {
     if (state_.dir->read_only()) return;
@@ -276,6 +324,7 @@ void Writer::shrink() {
 }
 
 Status Writer::clean_one(uint32_t budget_units) {
+    QUIRE_TRY(replace_oversized_index());
     std::optional<uint32_t> victim;
     {
         std::shared_lock lock(state_.catalog.mutex());
@@ -315,6 +364,7 @@ void Writer::seal_active() {
 void Writer::seal_if_settled(uint32_t segment) {
     auto it = closing_.find(segment);
     if (it == closing_.end() || unsettled_.contains(segment)) return;
+    give_back_unused(it->second);
     std::unique_lock lock(state_.catalog.mutex());
     const auto& segments = state_.catalog.segments();
     if (auto known = segments.find(segment); known != segments.end()) {
@@ -322,6 +372,29 @@ void Writer::seal_if_settled(uint32_t segment) {
     }
     lock.unlock();
     closing_.erase(it);
+}
+
+// What was placed and never published, as when its write or its record failed. A segment with
+// nothing else in it goes.
+void Writer::give_back_unused(const SegmentFiles::FilePtr& file) {
+    const uint32_t id = file->id();
+    uint32_t end_units = 0;
+    {
+        std::shared_lock lock(state_.catalog.mutex());
+        const auto& segments = state_.catalog.segments();
+        auto known = segments.find(id);
+        if (known == segments.end()) return;
+        end_units = known->second.end_units;
+    }
+    if (end_units > 1) {
+        const uint64_t bytes = uint64_t{end_units} * kDiskUnitBytes;
+        if (bytes < state_.files.size_of(id)) (void)state_.files.truncate(file, bytes);
+        return;
+    }
+    if (!state_.files.remove(id).ok()) return;
+    std::erase_if(unsynced_, [&](const auto& other) { return other->id() == id; });
+    std::unique_lock lock(state_.catalog.mutex());
+    state_.catalog.drop_segment(id);
 }
 
 }  // namespace quire

@@ -86,6 +86,7 @@ class Writer {
     void admit_all();
     Status admissible(const TierPut& put) const;
     bool already_there(const TierPut& put) const;
+    Status may_write();
     Result<DiskPlace> place(uint16_t units);
     void add_to_group(Job& job, size_t index, const DiskPlace& place);
     void send_group();
@@ -95,9 +96,13 @@ class Writer {
     // Space.
     void shrink();
     Status roll(uint32_t needed_units);
+    Status make_room_on_device(const Error& why);
+    Status replace_oversized_index();
     void seal_active();
     void seal_if_settled(uint32_t segment);
     Status clean_one(uint32_t budget_units);
+    void give_back_unused(const SegmentFiles::FilePtr& file);
+    uint64_t slab_count() const;
     uint64_t used_bytes() const;
 
     // Completion.
@@ -140,7 +145,9 @@ class Writer {
     Records pending_records_;
     std::vector<FlushPtr> flushes_;
     uint64_t failures_ = 0;
-    bool records_lost_ = false;  // only a checkpoint makes the journal true again
+    bool journal_failed_ = false;   // the last append did; tried before anything is placed
+    uint64_t exchanged_bytes_ = 0;  // deleted because the device was full, not yet made good
+    bool records_lost_ = false;     // only a checkpoint makes the journal true again
     bool dirty_ = false;
     int64_t last_sync_ns_ = 0;
     int64_t next_checkpoint_ns_ = 0;

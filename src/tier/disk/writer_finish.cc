@@ -114,11 +114,15 @@ void Writer::publish(std::vector<Group>& groups) {
                                    record.value);
         }
         state_.catalog.advance(bytes, state_.options.capacity_bytes);
+        exchanged_bytes_ -= std::min(exchanged_bytes_, 2 * bytes);
     } else {
+        journal_failed_ = true;
         write_failed(status.error());
+        // Its space goes back, also for the journal to have.
+        send_group();
+        seal_active();
     }
     for (const Group& group : groups) settle(group, status);
-    if (log_.vanished()) seal_active();
     if (!status.ok()) return;
     dirty_ = true;
     // A write that was under way before the failure proves nothing.
@@ -165,11 +169,7 @@ void Writer::append_pending() {
 void Writer::maybe_checkpoint() {
     if (state_.dir->read_only() || !state_.health.may_write()) return;
     const int64_t now = state_.clock.monotonic_ns();
-    uint64_t slabs = 0;
-    {
-        std::shared_lock lock(state_.catalog.mutex());
-        slabs = state_.catalog.map().live_count();
-    }
+    const uint64_t slabs = slab_count();
     state_.counters.index_bytes.store(log_.bytes());
     bool wanted = records_lost_ || log_.wants_checkpoint(slabs, state_.options.checkpoint_bytes);
     if (!wanted || now < next_checkpoint_ns_) return;
