@@ -1,12 +1,11 @@
 #include "bench/codec_speed.h"
 
 #include <cstring>
-#include <ctime>
-#include <functional>
 #include <random>
 
 #include "base/arena.h"
 #include "bench/stats.h"
+#include "bench/thread_time.h"
 
 namespace quire::bench {
 namespace {
@@ -17,18 +16,6 @@ using codec::PageCodecOps;
 
 constexpr size_t kRawBytes = size_t{16} << 20;  // several times a core's own caches
 constexpr size_t kOracleShare = 64;             // the oracle is that much slower
-
-double thread_seconds() {
-    timespec now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-double seconds_of(const std::function<void()>& work) {
-    const double begin = thread_seconds();
-    work();
-    return thread_seconds() - begin;
-}
 
 // Pages side by side, and the numbers that go in and come out.
 struct Buffers {
@@ -88,6 +75,13 @@ class Runner {
     }
     void copy() const { std::memcpy(buffers_.copy.data(), buffers_.raw.data(), raw_bytes()); }
     size_t raw_bytes() const { return pages_ * side() * 2 * sizeof(uint16_t); }
+    // A number, as encoded.
+    double bits() const {
+        double bytes = 0;
+        for (size_t i = 0; i < pages_; ++i)
+            bytes += static_cast<double>(codec::stored_bytes(spec_, geometry_, page(i)));
+        return 8 * bytes / static_cast<double>(pages_ * 2 * side());
+    }
 
  private:
     size_t side() const { return size_t{geometry_.head_dim} * geometry_.block_tokens; }
@@ -135,7 +129,7 @@ Result<CodecSpeed> measure_codec(const CodecSpec& spec, const PageCodecOps& ops,
     }
     return CodecSpeed{.codec = codec::codec_name(spec),
                       .isa = ops.name,
-                      .bits_per_element = codec::bits_per_element(spec, g),
+                      .bits_per_element = runner.bits(),
                       .copy = median(copy),
                       .encode = median(encode),
                       .decode = median(decode),

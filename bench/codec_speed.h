@@ -12,7 +12,7 @@ namespace quire::bench {
 struct CodecSpeed {
     std::string codec;
     std::string isa;
-    double bits_per_element = 0;
+    double bits_per_element = 0;  // as encoded
     // Bytes per second of uncoded 16-bit K and V, medians.
     double copy = 0;  // memcpy between two buffers of that size
     double encode = 0;

@@ -28,6 +28,8 @@ constexpr Subcommand kSubcommands[] = {
     {"bench", "measure beside the machine's ceilings and other engines",
      quire::commands::run_bench},
     {"codec", "list, measure and check the codecs of KV pages", quire::commands::run_codec},
+    {"calibrate", "learn from text what a model's codecs need to be good",
+     quire::commands::run_calibrate},
     {"eval", "judge what coding the cache does to a model's answers", quire::commands::run_eval},
     {"inspect", "look into a disk cache: segments, blocks, models, damage",
      quire::commands::run_inspect},
@@ -48,7 +50,7 @@ void print_help(std::ostream& out) {
     out << "Usage: quire SUBCOMMAND ...\n\nA server for language models whose KV cache is kept, "
            "shared and found again.\n\nSubcommands:\n";
     for (const Subcommand& row : kSubcommands) {
-        out << "  " << row.name << std::string(10 - row.name.size(), ' ') << row.summary << "\n";
+        out << "  " << row.name << std::string(11 - row.name.size(), ' ') << row.summary << "\n";
     }
     out << kExamples;
 }

@@ -1,6 +1,8 @@
-// Encoding on one core over a plain copy of the same numbers as 16-bit bytes.
+// Encoding on one core over a plain copy of the same numbers as 16-bit bytes; the lossless codec
+// beside zstd.
 #include <fmt/format.h>
 
+#include "bench/bx_speed.h"
 #include "bench/cases/cases.h"
 #include "bench/codec_speed.h"
 
@@ -12,7 +14,22 @@ struct Bar {
     double share;
 };
 constexpr Bar kBars[] = {{"k8v8", 0.1}, {"k4v4", 0.04}, {"k4v3", 0.04}};
+constexpr double kBxSpeed = 1.5;  // packing and unpacking over zstd level 1
 constexpr const char* kOthers[] = {"raw16", "fp8_e4m3_token", "k6v4", "k3v2"};
+
+// On made-up numbers; `quire eval --caches bx` has its bits on a model's own.
+void add_bx(const BxSpeed& speed, uint32_t head_dim, std::vector<BarRow>* rows) {
+    const auto name = [&](const char* what) {
+        return fmt::format("{}, head_dim {}, over zstd 1", what, head_dim);
+    };
+    rows->push_back(paired_row(name("pack bx"), "GB/s", speed.bx.pack * 1e-9,
+                               speed.zstd.pack * 1e-9, speed.pack_ratio, Comparison::at_least,
+                               kBxSpeed));
+    rows->push_back(paired_row(name("unpack bx"), "GB/s", speed.bx.unpack * 1e-9,
+                               speed.zstd.unpack * 1e-9, speed.unpack_ratio, Comparison::at_least,
+                               kBxSpeed));
+    rows->push_back(info_row(name("bits of bx"), "bits", speed.bx.bits, speed.zstd.bits));
+}
 
 }  // namespace
 
@@ -40,6 +57,13 @@ Result<std::vector<BarRow>> run_codec(const BenchOptions& options) {
         if (!speed.ok()) return speed.error();
         rows.push_back(info_row(fmt::format("encode {}, head_dim 128 ({})", name, speed->isa),
                                 "GB/s", speed->encode * 1e-9, speed->copy * 1e-9));
+    }
+    for (const uint32_t head_dim : {64u, 128u, 256u}) {
+        options.progress(fmt::format("bx and zstd, head_dim {}", head_dim));
+        const auto speed =
+            measure_bx({.head_dim = head_dim, .repeats = options.repeats, .quick = options.quick});
+        if (!speed.ok()) return speed.error();
+        add_bx(*speed, head_dim, &rows);
     }
     return rows;
 }

@@ -27,6 +27,8 @@ struct KvSpan {
     uint32_t tokens = 0;
     uint32_t head_dim = 0;
     uint32_t layer = 0;
+    uint32_t head = 0;
+    uint32_t first = 0;  // position of the first token
     const HeadMeans* means = nullptr;
     const float* k_means = nullptr;  // [tokens][head_dim] k_before at each token's position
 };
@@ -36,7 +38,7 @@ class Candidate {
     virtual ~Candidate() = default;
     virtual std::string name() const = 0;
     // Per stored number, scales and padding included; sinks and the open span are counted by the
-    // evaluation, alike for all.
+    // evaluation, alike for all. Of codecs whose pages differ in size: on what was applied so far.
     virtual double bits(uint32_t head_dim) const = 0;
     // unsupported: it has no form for such rows; the message says why.
     virtual Status fits(uint32_t /*head_dim*/) const { return {}; }

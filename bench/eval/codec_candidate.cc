@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -44,17 +45,20 @@ class CodecCandidate final : public Candidate {
     }
 
     Status fits(uint32_t head_dim) const override {
-        return codec::check_geometry(spec_, {.head_dim = head_dim});
+        return codec::check_geometry(spec_, geometry(head_dim));
     }
 
     bool reference() const override { return is_reference_; }
 
     double bits(uint32_t head_dim) const override {
-        return codec::bits_per_element(spec_, {.head_dim = head_dim});
+        const uint64_t numbers = numbers_.load();
+        if (numbers > 0)
+            return 8.0 * static_cast<double>(bytes_.load()) / static_cast<double>(numbers);
+        return codec::bits_per_element(spec_, geometry(head_dim));
     }
 
     void apply(const KvSpan& span) const override {
-        const codec::Geometry geometry{.head_dim = span.head_dim};
+        const codec::Geometry geometry = this->geometry(span.head_dim);
         const codec::PageCodecOps& ops = codec::best_ops(codec::row_of(spec_));
         codec::HeadSidecar sidecar;
         if (mean_ != Mean::none && span.means != nullptr) sidecar.v_mean = span.means->v.data();
@@ -67,12 +71,14 @@ class CodecCandidate final : public Candidate {
         // What a kernel would add to scores is taken off and put back on here.
         const bool moved = mean_ == Mean::before && span.k_means != nullptr;
         if (moved) add(span.k_means, -1, numbers, span.k);
+        const bool whole_tiles = codec::row_of(spec_).unit == codec::Unit::tile;
         const size_t bytes = codec::page_bytes(spec_, geometry);
         std::vector<std::byte> memory(bytes + codec::kPageAlign);
         std::byte* page = memory.data();
         page += (0 - reinterpret_cast<uintptr_t>(page)) % codec::kPageAlign;
         for (uint32_t t = 0; t < span.tokens; t += geometry.block_tokens) {
             const uint32_t n = std::min(geometry.block_tokens, span.tokens - t);
+            if (whole_tiles && n < geometry.block_tokens) break;  // an open tile stays exact
             float* k = span.k + size_t{t} * span.head_dim;
             float* v = span.v + size_t{t} * span.head_dim;
             std::memset(page, 0, bytes);
@@ -86,6 +92,7 @@ class CodecCandidate final : public Candidate {
                         .first = 0,
                         .last = n,
                         .page = page});
+            count(geometry, page);
             ops.decode({.spec = spec_,
                         .geometry = geometry,
                         .sidecar = sidecar,
@@ -102,9 +109,21 @@ class CodecCandidate final : public Candidate {
     }
 
  private:
+    codec::Geometry geometry(uint32_t head_dim) const {
+        return codec::with_fitting_element(spec_, {.head_dim = head_dim});
+    }
+    void count(const codec::Geometry& geometry, const std::byte* page) const {
+        if (codec::row_of(spec_).stored_bytes == nullptr) return;
+        bytes_ += codec::stored_bytes(spec_, geometry, page);
+        numbers_ += size_t{2} * geometry.head_dim * geometry.block_tokens;
+    }
+
     codec::CodecSpec spec_;
     Mean mean_;
     bool is_reference_;
+    // Where pages differ in size.
+    mutable std::atomic<uint64_t> bytes_ = 0;
+    mutable std::atomic<uint64_t> numbers_ = 0;
 };
 
 }  // namespace

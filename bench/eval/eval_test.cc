@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "bench/eval/candidate.h"
+#include "bench/eval/components.h"
 #include "bench/eval/divergence.h"
+#include "bench/eval/ec_candidate.h"
 #include "bench/eval/schedule.h"
 
 namespace quire::bench {
@@ -85,6 +87,52 @@ TEST(Candidates, OurCodecsGoThroughTheirPages) {
     EXPECT_LT(error_of(**four, 64), 0.02);
     EXPECT_FALSE(codec_candidate("k9v9").ok());
     EXPECT_EQ(peer_candidate("k8v8"), nullptr);
+}
+
+TEST(Candidates, NamesOfTheColdCodecSayItsBits) {
+    EXPECT_EQ(ec_bits("ec:2.7"), 2.7);
+    EXPECT_EQ(ec_bits("ec:8"), 8.0);
+    for (const char* other : {"ec", "ec:", "ec:0", "ec:13", "ec:2.7x", "ec:nan", "k4v4", ""})
+        EXPECT_FALSE(ec_bits(other).has_value()) << other;
+}
+
+TEST(Candidates, BitsOfTheLosslessCodecAreThoseOfItsPages) {
+    const auto bx = codec_candidate("bx:plain");
+    ASSERT_TRUE(bx.ok());
+    EXPECT_GT((*bx)->bits(64), 16);       // the bound, before anything was coded
+    EXPECT_LT(error_of(**bx, 64), 1e-5);  // bf16 itself
+    EXPECT_NEAR((*bx)->bits(64), 10.75, 0.15);
+}
+
+TEST(Components, AreThoseOfAKnownCovariance) {
+    constexpr size_t kN = 12;
+    std::mt19937 random(5);
+    std::normal_distribution<double> normal;
+    // Orthonormal rows by Gram and Schmidt, and variances that fall.
+    std::vector<double> rows(kN * kN), covariance(kN * kN);
+    for (size_t i = 0; i < kN; ++i) {
+        double* row = rows.data() + i * kN;
+        for (size_t d = 0; d < kN; ++d) row[d] = normal(random);
+        for (size_t j = 0; j <= i; ++j) {
+            const double* other = rows.data() + j * kN;
+            double dot = 0;
+            for (size_t d = 0; d < kN; ++d) dot += row[d] * other[d];
+            for (size_t d = 0; d < kN; ++d)
+                row[d] = i == j ? row[d] / std::sqrt(dot) : row[d] - dot * other[d];
+        }
+    }
+    for (size_t i = 0; i < kN; ++i)
+        for (size_t a = 0; a < kN; ++a)
+            for (size_t b = 0; b < kN; ++b)
+                covariance[a * kN + b] +=
+                    std::pow(0.5, static_cast<double>(i)) * rows[i * kN + a] * rows[i * kN + b];
+    const Components found = principal_components(covariance, kN);
+    for (size_t i = 0; i < kN; ++i) {
+        EXPECT_NEAR(found.variances[i], std::pow(0.5, static_cast<double>(i)), 1e-7);
+        double dot = 0;
+        for (size_t d = 0; d < kN; ++d) dot += found.rows[i * kN + d] * rows[i * kN + d];
+        EXPECT_NEAR(std::fabs(dot), 1, 1e-4) << i;
+    }
 }
 
 TEST(Schedules, BitsGoWhereTheModelIsSensitive) {

@@ -28,9 +28,6 @@ class Run {
         }
         tallies_.resize(candidates_.size());
         for (uint32_t at = 0; at < options_.tokens; at += kSpanTokens) {
-            if (options_.say)
-                options_.say(fmt::format("{} of {} tokens, {} candidates", at, options_.tokens,
-                                         candidates_.size()));
             QUIRE_TRY(span(at, std::min(kSpanTokens, options_.tokens - at)));
         }
         return rows();
@@ -44,6 +41,7 @@ class Run {
                            judged ? static_cast<int32_t>(n) : 0);
         auto result = forward_->step({&s, 1});
         if (!result.ok()) return result.error();
+        if (options_.computed) options_.computed(n);
         return result->logits;
     }
 
@@ -81,6 +79,8 @@ class Run {
                                            .tokens = last - first,
                                            .head_dim = group.head_dim,
                                            .layer = layer,
+                                           .head = rows.head,
+                                           .first = first,
                                            .means = &means_.of(layer, rows.head),
                                            .k_means = k_means_.data()});
                           pages->write(rows, k.data(), v.data());
@@ -114,7 +114,22 @@ class Run {
     std::vector<DivergenceTally> tallies_;
 };
 
+Result<ModelMeans> find_means(const GgufModel& model, const EvalOptions& options) {
+    if (options.sidecar != nullptr) {
+        QUIRE_TRY(codec::match_sidecar(*options.sidecar, model.id(), model.kv_layout(16)));
+        return ModelMeans::from(model, *options.sidecar);
+    }
+    if (options.calibration.size() <= kSinkTokens)
+        return make_error(Code::invalid, "the calibration text is too short");
+    return ModelMeans::learn(model, options.calibration, options.threads, options.computed);
+}
+
 }  // namespace
+
+uint64_t tokens_to_compute(size_t candidates, const EvalOptions& options) {
+    const uint64_t judged = (candidates + 1) * uint64_t{options.tokens};
+    return options.sidecar != nullptr ? judged : judged + options.calibration.size();
+}
 
 Result<std::vector<EvalRow>> evaluate(const GgufModel& model, const std::vector<TokenId>& text,
                                       const std::vector<std::unique_ptr<Candidate>>& candidates,
@@ -122,9 +137,7 @@ Result<std::vector<EvalRow>> evaluate(const GgufModel& model, const std::vector<
     if (text.size() < size_t{options.tokens} + 1)
         return make_error(Code::invalid, fmt::format("the text has {} tokens; {} are needed",
                                                      text.size(), options.tokens + 1));
-    if (options.calibration.size() <= kSinkTokens)
-        return make_error(Code::invalid, "the calibration text is too short");
-    auto means = ModelMeans::learn(model, options.calibration, options.threads);
+    auto means = find_means(model, options);
     if (!means.ok()) return means.error();
     return Run(text, candidates, *means, options).run(model);
 }

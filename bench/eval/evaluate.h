@@ -10,13 +10,13 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "bench/eval/candidate.h"
 #include "bench/eval/divergence.h"
 #include "bench/eval/kv_pages.h"
+#include "codec/sidecar.h"
 #include "core/types.h"
 #include "engine/model/gguf_model.h"
 
@@ -28,8 +28,13 @@ struct EvalOptions {
     uint32_t tokens = 2048;
     // Learns the means of K and V; must not be the judged text.
     std::vector<TokenId> calibration;
-    std::function<void(std::string_view)> say;  // one line of progress; may be empty
+    const codec::Sidecar* sidecar = nullptr;  // means learned before; then no calibration is needed
+    // Told how many more tokens went through the model; may be empty.
+    std::function<void(uint64_t)> computed;
 };
+
+// What evaluate() will tell `computed` in all.
+uint64_t tokens_to_compute(size_t candidates, const EvalOptions& options);
 
 struct EvalRow {
     std::string name;
@@ -39,7 +44,8 @@ struct EvalRow {
     Divergence divergence;
 };
 
-// One row a candidate, in their order. invalid: the text has fewer than options.tokens + 1 tokens.
+// One row a candidate, in their order. invalid: the text has fewer than options.tokens + 1 tokens;
+// miss: the sidecar is another model's.
 Result<std::vector<EvalRow>> evaluate(const GgufModel& model, const std::vector<TokenId>& text,
                                       const std::vector<std::unique_ptr<Candidate>>& candidates,
                                       const EvalOptions& options);

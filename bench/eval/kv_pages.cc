@@ -1,5 +1,7 @@
 #include "bench/eval/kv_pages.h"
 
+#include <algorithm>
+
 #include <ggml.h>
 
 namespace quire::bench {
@@ -9,6 +11,24 @@ Result<std::unique_ptr<Forward>> span_forward(const GgufModel& model, uint32_t t
                                    .max_rows = kSpanTokens,
                                    .max_sequences = 1,
                                    .max_logit_rows = kSpanTokens});
+}
+
+// A step without logits ends before the last layer's attention.
+Result<KvPages> pages_of(const GgufModel& model, const std::vector<TokenId>& text, uint32_t threads,
+                         const std::function<void(uint64_t)>& computed) {
+    const auto n = static_cast<uint32_t>(text.size());
+    auto pages = KvPages::create(model.kv_layout(16), n);
+    if (!pages.ok()) return pages;
+    auto forward = span_forward(model, threads);
+    if (!forward.ok()) return forward.error();
+    for (uint32_t at = 0; at < n; at += kSpanTokens) {
+        const uint32_t take = std::min(kSpanTokens, n - at);
+        const StepSequence s =
+            pages->sequence(TokenSpan(text).subspan(at, take), static_cast<int32_t>(at), 0);
+        if (auto done = (*forward)->step({&s, 1}); !done.ok()) return done.error();
+        if (computed) computed(take);
+    }
+    return pages;
 }
 
 Result<KvPages> KvPages::create(const KvLayout& layout, uint32_t tokens) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,13 @@ inline constexpr uint32_t kSinkTokens = 16;  // never coded
 
 // A forward that takes a span of one sequence at a time.
 Result<std::unique_ptr<Forward>> span_forward(const GgufModel& model, uint32_t threads);
+
+class KvPages;
+
+// The pages of a text, computed with an exact cache. `computed` is told how many more tokens went
+// through the model; may be empty.
+Result<KvPages> pages_of(const GgufModel& model, const std::vector<TokenId>& text, uint32_t threads,
+                         const std::function<void(uint64_t)>& computed);
 
 class KvPages {
  public:

@@ -7,21 +7,6 @@
 namespace quire::bench {
 namespace {
 
-// Computes the text's pages; a step without logits ends before the last layer's attention.
-Status fill(const GgufModel& model, const std::vector<TokenId>& text, uint32_t threads,
-            KvPages* pages) {
-    auto forward = span_forward(model, threads);
-    if (!forward.ok()) return forward.error();
-    const auto n = static_cast<uint32_t>(text.size());
-    for (uint32_t at = 0; at < n; at += kSpanTokens) {
-        const uint32_t take = std::min(kSpanTokens, n - at);
-        const StepSequence s =
-            pages->sequence(TokenSpan(text).subspan(at, take), static_cast<int32_t>(at), 0);
-        if (auto done = (*forward)->step({&s, 1}); !done.ok()) return done.error();
-    }
-    return {};
-}
-
 std::vector<float> mean_of(const std::vector<float>& rows, uint32_t dims) {
     std::vector<double> sums(dims);
     for (size_t i = 0; i < rows.size(); ++i) sums[i % dims] += double{rows[i]};
@@ -33,7 +18,9 @@ std::vector<float> mean_of(const std::vector<float>& rows, uint32_t dims) {
 
 }  // namespace
 
-ModelMeans::ModelMeans(const GgufModel& model) : style_(model.hparams().family->rope) {
+ModelMeans::ModelMeans(const GgufModel& model)
+    : style_(model.hparams().family->rope),
+      head_dim_(static_cast<size_t>(model.hparams().head_dim)) {
     const HParams& h = model.hparams();
     const float* factors = model.weights().rope_factors();
     ropes_.emplace_back(h.rope_dim, h.rope_base, h.rope_scale, factors);
@@ -47,48 +34,79 @@ ModelMeans::ModelMeans(const GgufModel& model) : style_(model.hparams().family->
 
 void ModelMeans::rotate(uint32_t layer, uint32_t head, uint32_t first, uint32_t last,
                         std::vector<float>* out) const {
-    const RopeTable& rope = rope_of(layer);
     const std::vector<float>& mean = of(layer, head).k_before;
+    out->clear();
+    for (uint32_t t = first; t < last; ++t) out->insert(out->end(), mean.begin(), mean.end());
+    turn(layer, first, last, Turn::forward, out->data());
+}
+
+void ModelMeans::turn(uint32_t layer, uint32_t first, uint32_t last, Turn way, float* rows) const {
+    const RopeTable& rope = rope_of(layer);
+    const size_t dims = head_dim_;
     std::vector<float> table(2 * static_cast<size_t>(rope.pairs()));
-    out->resize((last - first) * mean.size());
-    float* row = out->data();
-    for (uint32_t t = first; t < last; ++t, row += mean.size()) {
-        std::copy(mean.begin(), mean.end(), row);
+    for (uint32_t t = first; t < last; ++t, rows += dims) {
         rope.fill(static_cast<int32_t>(t), table.data());
-        rope_rotate(style_, rope.pairs(), table.data(), row);
+        if (way == Turn::back)  // the same rotation with the sines turned round
+            for (auto sine = table.begin() + rope.pairs(); sine != table.end(); ++sine)
+                *sine = -*sine;
+        rope_rotate(style_, rope.pairs(), table.data(), rows);
     }
 }
 
 Result<ModelMeans> ModelMeans::learn(const GgufModel& model, const std::vector<TokenId>& text,
-                                     uint32_t threads) {
-    const auto n = static_cast<uint32_t>(text.size());
-    const KvLayout layout = model.kv_layout(16);
-    auto pages = KvPages::create(layout, n);
+                                     uint32_t threads,
+                                     const std::function<void(uint64_t)>& computed) {
+    auto pages = pages_of(model, text, threads, computed);
     if (!pages.ok()) return pages.error();
-    QUIRE_TRY(fill(model, text, threads, &*pages));
+    return learn(model, *pages, static_cast<uint32_t>(text.size()));
+}
+
+ModelMeans ModelMeans::learn(const GgufModel& model, const KvPages& pages, uint32_t tokens) {
     ModelMeans means(model);
-    for_each_head(layout, kSinkTokens, n,
+    for_each_head(pages.layout(), kSinkTokens, tokens,
                   [&](const KvPages::Rows& rows, const KvGroup& group, std::vector<float>& k,
                       std::vector<float>& v) {
                       const uint32_t layer = group.layers[rows.layer_in_group];
                       const uint32_t dims = group.head_dim;
-                      const RopeTable& rope = means.rope_of(layer);
-                      pages->read(rows, k.data(), v.data());
+                      pages.read(rows, k.data(), v.data());
                       HeadMeans mean{.k = mean_of(k, dims), .k_before = {}, .v = mean_of(v, dims)};
-                      // Back to position 0: the same rotation with the sines turned round.
-                      std::vector<float> table(2 * static_cast<size_t>(rope.pairs()));
-                      for (uint32_t t = rows.first; t < rows.last; ++t) {
-                          rope.fill(static_cast<int32_t>(t), table.data());
-                          for (auto sine = table.begin() + rope.pairs(); sine != table.end();
-                               ++sine)
-                              *sine = -*sine;
-                          rope_rotate(means.style_, rope.pairs(), table.data(),
-                                      k.data() + size_t{t - rows.first} * dims);
-                      }
+                      means.turn(layer, rows.first, rows.last, Turn::back, k.data());
                       mean.k_before = mean_of(k, dims);
                       means.heads_[layer].push_back(std::move(mean));
                   });
     return means;
+}
+
+Result<ModelMeans> ModelMeans::from(const GgufModel& model, const codec::Sidecar& sidecar) {
+    if (sidecar.k_mean.empty() || sidecar.v_mean.empty() || sidecar.k_mean_before.empty())
+        return make_error(Code::invalid, "the sidecar has no means of keys and values");
+    ModelMeans means(model);
+    for (uint32_t layer = 0; layer < sidecar.layers.size(); ++layer) {
+        const codec::SidecarLayer& shape = sidecar.layers[layer];
+        for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+            const auto at = static_cast<std::ptrdiff_t>(codec::vector_offset(sidecar, layer, head));
+            const auto vector = [&](const std::vector<float>& all) {
+                return std::vector<float>(all.begin() + at, all.begin() + at + shape.head_dim);
+            };
+            means.heads_[layer].push_back({.k = vector(sidecar.k_mean),
+                                           .k_before = vector(sidecar.k_mean_before),
+                                           .v = vector(sidecar.v_mean)});
+        }
+    }
+    return means;
+}
+
+void ModelMeans::store(codec::Sidecar* sidecar) const {
+    const auto all = [&](std::vector<float> HeadMeans::* side) {
+        std::vector<float> out;
+        for (const std::vector<HeadMeans>& layer : heads_)
+            for (const HeadMeans& head : layer)
+                out.insert(out.end(), (head.*side).begin(), (head.*side).end());
+        return out;
+    };
+    sidecar->k_mean = all(&HeadMeans::k);
+    sidecar->k_mean_before = all(&HeadMeans::k_before);
+    sidecar->v_mean = all(&HeadMeans::v);
 }
 
 }  // namespace quire::bench

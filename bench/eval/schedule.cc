@@ -60,6 +60,17 @@ class Probe final : public Candidate {
     const Candidate& codec_;
 };
 
+EvalOptions probe_options(const EvalOptions& options) {
+    EvalOptions own = options;
+    own.tokens = static_cast<uint32_t>(options.calibration.size() - 1);
+    return own;
+}
+
+uint32_t probes_at_once(const GgufModel& model, const EvalOptions& options) {
+    const uint64_t cache = options.tokens * uint64_t{model.kv_layout(16).bytes_per_token()};
+    return static_cast<uint32_t>(std::max<uint64_t>(1, kProbeMemoryBytes / cache));
+}
+
 Error bad_schedule(const std::string& why) {
     return make_error(Code::invalid, "the schedule " + why +
                                          "; `quire eval --schedule BITS --save-schedule FILE` "
@@ -104,22 +115,63 @@ Result<Schedule> Schedule::from_yaml(std::string_view text, size_t layers) {
     }
 }
 
+Schedule Schedule::of(const codec::Sidecar& sidecar) {
+    Schedule s;
+    for (const codec::LayerBits& bits : sidecar.bits) {
+        s.k_bits.push_back(bits.k);
+        s.v_bits.push_back(bits.v);
+    }
+    return s;
+}
+
+void Schedule::store(codec::Sidecar* sidecar) const {
+    sidecar->bits.clear();
+    for (size_t l = 0; l < k_bits.size(); ++l) sidecar->bits.push_back({k_bits[l], v_bits[l]});
+}
+
+Sensitivity Sensitivity::of(const codec::Sidecar& sidecar) {
+    Sensitivity s;
+    for (const codec::LayerSensitivity& layer : sidecar.sensitivity) {
+        s.k.push_back(double{layer.k});
+        s.v.push_back(double{layer.v});
+    }
+    return s;
+}
+
+void Sensitivity::store(codec::Sidecar* sidecar) const {
+    sidecar->sensitivity.clear();
+    for (size_t l = 0; l < k.size(); ++l)
+        sidecar->sensitivity.push_back({static_cast<float>(k[l]), static_cast<float>(v[l])});
+}
+
 Result<Sensitivity> measure_sensitivity(const GgufModel& model, const EvalOptions& options) {
     const auto layers = static_cast<uint32_t>(model.hparams().n_layers);
     auto codec = codec_candidate(fmt::format("k{}v{}", kProbeBits, kProbeBits));
     if (!codec.ok()) return codec.error();
-    std::vector<std::unique_ptr<Candidate>> probes;
-    for (const bool keys : {true, false})
-        for (uint32_t l = 0; l < layers; ++l)
-            probes.push_back(std::make_unique<Probe>(l, keys, **codec));
-    EvalOptions own = options;
-    own.tokens = static_cast<uint32_t>(options.calibration.size() - 1);
-    auto rows = evaluate(model, options.calibration, probes, own);
-    if (!rows.ok()) return rows.error();
-    Sensitivity s;
-    for (uint32_t i = 0; i < 2 * layers; ++i)
-        (i < layers ? s.k : s.v).push_back((*rows)[i].divergence.mean * std::pow(4, kProbeBits));
-    return s;
+    const EvalOptions own = probe_options(options);
+    const uint32_t at_once = probes_at_once(model, own);
+    std::vector<double> all;
+    for (uint32_t first = 0; first < 2 * layers; first += at_once) {
+        std::vector<std::unique_ptr<Candidate>> probes;
+        for (uint32_t i = first; i < std::min(first + at_once, 2 * layers); ++i)
+            probes.push_back(std::make_unique<Probe>(i % layers, i < layers, **codec));
+        auto rows = evaluate(model, options.calibration, probes, own);
+        if (!rows.ok()) return rows.error();
+        for (const EvalRow& row : *rows)
+            all.push_back(row.divergence.mean * std::pow(4, kProbeBits));
+    }
+    const auto middle = all.begin() + layers;
+    return Sensitivity{{all.begin(), middle}, {middle, all.end()}};
+}
+
+uint64_t sensitivity_tokens(const GgufModel& model, const EvalOptions& options) {
+    const auto probes = static_cast<uint32_t>(2 * model.hparams().n_layers);
+    const EvalOptions own = probe_options(options);
+    const uint32_t at_once = probes_at_once(model, own);
+    uint64_t tokens = 0;
+    for (uint32_t first = 0; first < probes; first += at_once)
+        tokens += tokens_to_compute(std::min(at_once, probes - first), own);
+    return tokens;
 }
 
 Schedule allocate(const Sensitivity& s, double bits, uint32_t head_dim) {

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "bench/eval/candidate.h"
 #include "bench/eval/evaluate.h"
+#include "codec/sidecar.h"
 
 namespace quire::bench {
 
@@ -23,18 +24,28 @@ struct Schedule {
     double bits(uint32_t head_dim) const;
     // "layers:" and a line {k: 6, v: 4} for each.
     std::string yaml() const;
+    // The sidecar's widths, and into one. REQUIRES: it has some.
+    static Schedule of(const codec::Sidecar& sidecar);
+    void store(codec::Sidecar* sidecar) const;
     // invalid: not such a file, other than `layers` lines, or a width outside 2 to 8.
     static Result<Schedule> from_yaml(std::string_view text, size_t layers);
 };
 
 struct Sensitivity {
     std::vector<double> k, v;  // [layers]
+
+    // Of a sidecar that has one, and into one.
+    static Sensitivity of(const codec::Sidecar& sidecar);
+    void store(codec::Sidecar* sidecar) const;
 };
 
-// Codes one side of one layer at a time with kProbeBits, all of them side by side, on the
-// calibration text.
+// Codes one side of one layer at a time with kProbeBits on the calibration text, as many of them
+// side by side as have room in kProbeMemoryBytes.
 inline constexpr int kProbeBits = 4;
+inline constexpr uint64_t kProbeMemoryBytes = uint64_t{1} << 29;
 Result<Sensitivity> measure_sensitivity(const GgufModel& model, const EvalOptions& options);
+// What it will tell options.computed in all.
+uint64_t sensitivity_tokens(const GgufModel& model, const EvalOptions& options);
 
 // The best widths for at most `bits` a number.
 Schedule allocate(const Sensitivity& sensitivity, double bits, uint32_t head_dim);

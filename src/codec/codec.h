@@ -133,9 +133,13 @@ struct CodecRow {
     std::string (*name)(const CodecSpec& spec);
     // Why the shape does not fit; nullptr: it does.
     const char* (*unsupported)(const CodecSpec& spec, const Geometry& geometry);
-    // A function of spec and geometry only; a multiple of kPageAlign.
+    // A function of spec and geometry only; a multiple of kPageAlign. Room for any page.
     size_t (*page_bytes)(const CodecSpec& spec, const Geometry& geometry);
     std::span<const PageCodecOps> (*ops)();  // slowest first; the first is the oracle
+    // Codecs whose pages differ in size (Unit::tile only) say here how many of a page's bytes are
+    // to be kept, at most page_bytes(); the rest is zero. Any bytes may be asked about. Null: all.
+    size_t (*stored_bytes)(const CodecSpec& spec, const Geometry& geometry,
+                           const std::byte* page) = nullptr;
 };
 
 }  // namespace quire::codec

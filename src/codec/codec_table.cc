@@ -59,8 +59,8 @@ std::string names_that_fit(const Geometry& geometry) {
 }  // namespace
 
 std::span<const CodecRow> codec_table() {
-    static const std::array table = {raw16::row(), fp8::row(),   hot::row(),
-                                     fp4::row(),   slots::row(), turbo::row()};
+    static const std::array table = {raw16::row(), fp8::row(),   hot::row(), fp4::row(),
+                                     slots::row(), turbo::row(), bx::row()};
     return table;
 }
 
@@ -109,8 +109,23 @@ Status check_geometry(const CodecSpec& spec, const Geometry& geometry) {
                           "; codecs that fit: " + names_that_fit(geometry));
 }
 
+Geometry with_fitting_element(const CodecSpec& spec, Geometry geometry) {
+    for (const Element element : {geometry.element, Element::f16, Element::bf16}) {
+        Geometry other = geometry;
+        other.element = element;
+        if (row_of(spec).unsupported(spec, other) == nullptr) return other;
+    }
+    return geometry;
+}
+
 size_t page_bytes(const CodecSpec& spec, const Geometry& geometry) {
     return row_of(spec).page_bytes(spec, geometry);
+}
+
+size_t stored_bytes(const CodecSpec& spec, const Geometry& geometry, const std::byte* page) {
+    const CodecRow& row = row_of(spec);
+    return row.stored_bytes != nullptr ? row.stored_bytes(spec, geometry, page)
+                                       : row.page_bytes(spec, geometry);
 }
 
 double bits_per_element(const CodecSpec& spec, const Geometry& geometry) {

@@ -27,8 +27,13 @@ std::string codec_name(const CodecSpec& spec);
 // unsupported: the message names the shape, what is wrong with it, and codecs that fit.
 Status check_geometry(const CodecSpec& spec, const Geometry& geometry);
 
+// The shape with the element that the codec takes, where it takes one of them only.
+Geometry with_fitting_element(const CodecSpec& spec, Geometry geometry);
+
 // The rest REQUIRES check_geometry(spec, geometry).ok().
 size_t page_bytes(const CodecSpec& spec, const Geometry& geometry);
+// Of what an encoded page holds, the bytes that are to be kept; zeros follow them.
+size_t stored_bytes(const CodecSpec& spec, const Geometry& geometry, const std::byte* page);
 // Of a page, with scales and padding, over its 2 * block_tokens * head_dim numbers.
 double bits_per_element(const CodecSpec& spec, const Geometry& geometry);
 

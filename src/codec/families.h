@@ -14,6 +14,9 @@ CodecRow row();
 namespace hot {
 CodecRow row();
 }
+namespace bx {
+CodecRow row();
+}
 namespace fp4 {
 CodecRow row();
 }

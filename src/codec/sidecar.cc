@@ -59,6 +59,18 @@ Status check_bits(const Sidecar& s) {
     return {};
 }
 
+Status check_sensitivity(const Sidecar& s) {
+    if (s.sensitivity.empty()) return {};
+    if (s.sensitivity.size() != s.layers.size())
+        return invalid(fmt::format("has sensitivities for {} of {} layers", s.sensitivity.size(),
+                                   s.layers.size()));
+    for (const LayerSensitivity& one : s.sensitivity)
+        for (const float x : {one.k, one.v})
+            if (!(std::isfinite(x) && x >= 0))
+                return invalid("has a sensitivity that is not a number from 0 up");
+    return {};
+}
+
 Status check_sections(const std::vector<SidecarSection>& sections) {
     if (sections.size() > kMaxSections)
         return invalid(fmt::format("has {} sections, more than {}", sections.size(), kMaxSections));
@@ -143,6 +155,7 @@ Status check_sidecar(const Sidecar& s) {
     QUIRE_TRY(check_vectors("value means", s.v_mean, floats));
     QUIRE_TRY(check_vectors("key means before RoPE", s.k_mean_before, floats));
     QUIRE_TRY(check_bits(s));
+    QUIRE_TRY(check_sensitivity(s));
     QUIRE_TRY(check_sections(s.sections));
     const uint64_t bytes = sidecar_file_bytes(s);
     if (bytes > kMaxSidecarBytes)

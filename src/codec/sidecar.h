@@ -43,6 +43,14 @@ struct LayerBits {
     friend bool operator==(const LayerBits&, const LayerBits&) = default;
 };
 
+// How far the model moves (KL, nats) when one side of a layer is coded with b bits: about s 4^-b.
+struct LayerSensitivity {
+    float k = 0;
+    float v = 0;
+
+    friend bool operator==(const LayerSensitivity&, const LayerSensitivity&) = default;
+};
+
 // One codec's own bytes; their meaning is in its folder. Sections that this build does not know are
 // kept as they are.
 struct SidecarSection {
@@ -57,11 +65,12 @@ struct Sidecar {
     std::vector<SidecarLayer> layers;  // by model layer number
     // Vectors of head_dim floats for each KV head of each layer, in this order (vector_offset);
     // empty: not learned. All finite.
-    std::vector<float> k_mean;             // after RoPE
-    std::vector<float> v_mean;             //
-    std::vector<float> k_mean_before;      // before RoPE
-    std::vector<LayerBits> bits;           // [layers]; empty: no schedule
-    std::vector<SidecarSection> sections;  // of other codecs, tags ascending, none twice
+    std::vector<float> k_mean;                  // after RoPE
+    std::vector<float> v_mean;                  //
+    std::vector<float> k_mean_before;           // before RoPE
+    std::vector<LayerBits> bits;                // [layers]; empty: no schedule
+    std::vector<LayerSensitivity> sensitivity;  // [layers]; empty: not measured
+    std::vector<SidecarSection> sections;       // of other codecs, tags ascending, none twice
 
     friend bool operator==(const Sidecar&, const Sidecar&) = default;
 };
@@ -86,8 +95,8 @@ const SidecarSection* find_section(const Sidecar& sidecar, uint32_t tag);
 // Adds it, or replaces the one with its tag.
 void set_section(Sidecar* sidecar, SidecarSection section);
 
-// invalid: counts that disagree, a number that is not finite, a width outside 2 to 8, an unknown
-// kind of layer, sections out of order; the message says which.
+// invalid: counts that disagree, a number that is not finite or a sensitivity below 0, a width
+// outside 2 to 8, an unknown kind of layer, sections out of order; the message says which.
 Status check_sidecar(const Sidecar& sidecar);
 
 // The file's bytes and the hash by which pages name it: of every byte that is not a checksum.

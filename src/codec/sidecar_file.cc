@@ -39,6 +39,8 @@ std::vector<Part> parts_of(const Sidecar& s, const std::vector<SidecarLayerRecor
     if (!s.k_mean_before.empty())
         parts.push_back({kTagKMeanBefore, std::as_bytes(std::span(s.k_mean_before))});
     if (!s.bits.empty()) parts.push_back({kTagBits, std::as_bytes(std::span(s.bits))});
+    if (!s.sensitivity.empty())
+        parts.push_back({kTagSensitivity, std::as_bytes(std::span(s.sensitivity))});
     for (const SidecarSection& section : s.sections) parts.push_back({section.tag, section.bytes});
     std::ranges::sort(parts, {}, &Part::tag);
     return parts;
@@ -210,6 +212,7 @@ Result<ReadSidecar> parse_sidecar(Bytes file) {
     QUIRE_TRY(take(array_of<float>(reader, kTagVMean), &s.v_mean));
     QUIRE_TRY(take(array_of<float>(reader, kTagKMeanBefore), &s.k_mean_before));
     QUIRE_TRY(take(array_of<LayerBits>(reader, kTagBits), &s.bits));
+    QUIRE_TRY(take(array_of<LayerSensitivity>(reader, kTagSensitivity), &s.sensitivity));
     for (const Part& part : reader.parts()) {
         const bool own = std::ranges::count(kOwnTags, part.tag) != 0;
         if (own && part.bytes.empty()) return damaged("has an empty section " + tag_text(part.tag));

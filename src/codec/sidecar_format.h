@@ -15,8 +15,9 @@ inline constexpr uint32_t kTagKMean = sidecar_tag("KAFT");
 inline constexpr uint32_t kTagVMean = sidecar_tag("VMEA");
 inline constexpr uint32_t kTagKMeanBefore = sidecar_tag("KBEF");
 inline constexpr uint32_t kTagBits = sidecar_tag("BITS");
-inline constexpr std::array kOwnTags = {kTagLayers, kTagKMean, kTagVMean, kTagKMeanBefore,
-                                        kTagBits};
+inline constexpr uint32_t kTagSensitivity = sidecar_tag("SENS");
+inline constexpr std::array kOwnTags = {kTagLayers,      kTagKMean, kTagVMean,
+                                        kTagKMeanBefore, kTagBits,  kTagSensitivity};
 inline constexpr uint32_t kMaxSections = 64;  // of Sidecar::sections
 inline constexpr size_t kSectionAlign = 64;
 

@@ -39,6 +39,7 @@ Sidecar sample() {
         s.k_mean_before.push_back(static_cast<float>(i) * 3);
     }
     s.bits = {{6, 4}, {8, 2}, {2, 8}};
+    s.sensitivity = {{0.5f, 0}, {3, 4}, {1e-9f, 7}};
     set_section(&s, {sidecar_tag("ZZZZ"), {std::byte{1}, std::byte{2}, std::byte{3}}});
     set_section(&s, {sidecar_tag("AAAA"), {}});
     return s;
@@ -104,6 +105,7 @@ TEST(Sidecar, OptionalPartsMayBeAbsent) {
     Sidecar s = sample();
     s.k_mean_before.clear();
     s.bits.clear();
+    s.sensitivity.clear();
     s.sections.clear();
     const auto read = parse_sidecar(bytes_of(s));
     ASSERT_TRUE(read.ok()) << read.error().message;
@@ -125,8 +127,8 @@ TEST(Sidecar, EveryChangeIsAnotherHash) {
 // The written format may not change without a new version.
 TEST(Sidecar, TheFormatStaysAsItIs) {
     const SidecarFile file = sidecar_file(sample());
-    EXPECT_EQ(file.hash.to_hex(), "b3c8d83a2eeb4f392901cbeeebd3ec5d");
-    EXPECT_EQ(file.bytes.size(), 2755u);
+    EXPECT_EQ(file.hash.to_hex(), "ef3890baccd769f82265edf722384e58");
+    EXPECT_EQ(file.bytes.size(), 2819u);
 }
 
 TEST(Sidecar, OneFlippedBitAnywhereIsRefused) {
@@ -177,8 +179,8 @@ TEST(Sidecar, FieldsThatCannotBeAreRefusedByName) {
         {"where it should", [](auto, auto e, auto) { e[1].reserved = 1; }},
         {"something before its section KAFT",
          [](auto, auto e, File* file) {
-             EXPECT_EQ(tag_text(e[4].tag), "BITS");
-             (*file)[e[4].offset + e[4].bytes] = std::byte{1};
+             EXPECT_EQ(tag_text(e[5].tag), "BITS");
+             (*file)[e[5].offset + e[5].bytes] = std::byte{1};
          }},
     };
     for (const Edit& edit : edits) {
@@ -209,6 +211,9 @@ TEST(Sidecar, ValuesThatCannotBeAreRefusedByName) {
         {"a width of 9 bits, not 2 to 8", [](auto s) { s->bits[2].v = 9; }},
         {"a width of 1 bits", [](auto s) { s->bits[0].k = 1; }},
         {"widths for 2 of 3 layers", [](auto s) { s->bits.pop_back(); }},
+        {"sensitivities for 2 of 3", [](auto s) { s->sensitivity.pop_back(); }},
+        {"not a number from 0 up", [](auto s) { s->sensitivity[1].v = -1; }},
+        {"not a number from 0 up", [=](auto s) { s->sensitivity[0].k = kNan; }},
         {"unknown kind", [](auto s) { s->layers[1].kind = KvKind::mla; }},
         {"window does not fit its kind", [](auto s) { s->layers[0].window_tokens = 0; }},
         {"0 KV heads", [](auto s) { s->layers[1].kv_heads = 0; }},

@@ -71,8 +71,9 @@ int list(const CodecFlags& flags) {
     if (!specs.ok()) return fail("codec list", specs.error().message);
     std::vector<CodecLine> lines;
     for (const codec::CodecSpec& spec : *specs) {
-        const char* reason = codec::row_of(spec).unsupported(spec, flags.geometry);
-        lines.push_back({spec, flags.geometry, reason != nullptr ? reason : ""});
+        const codec::Geometry g = codec::with_fitting_element(spec, flags.geometry);
+        const char* reason = codec::row_of(spec).unsupported(spec, g);
+        lines.push_back({spec, g, reason != nullptr ? reason : ""});
     }
     std::cout << (flags.json ? codec_list_json(lines) : codec_list_text(lines)) << std::flush;
     return kExitOk;
@@ -96,7 +97,9 @@ int run_speed(CodecFlags flags) {
     for (const codec::CodecSpec& spec : *specs) {
         std::cerr << "measuring " << codec::codec_name(spec) << std::endl;
         const auto speeds = bench::measure_codec_isas(
-            spec, {.geometry = flags.geometry, .repeats = flags.repeats, .quick = flags.quick});
+            spec, {.geometry = codec::with_fitting_element(spec, flags.geometry),
+                   .repeats = flags.repeats,
+                   .quick = flags.quick});
         if (!speeds.ok()) return fail("codec bench", speeds.error().message);
         result.speeds.insert(result.speeds.end(), speeds->begin(), speeds->end());
         judge(speeds->back(), result.bars);
@@ -143,7 +146,8 @@ int verify(const CodecFlags& flags) {
         for (const codec::CodecRow& row : codec::codec_table())
             for (const codec::CodecSpec& spec : row.specs())
                 for (const uint32_t head_dim : {64u, 80u, 96u, 128u, 256u}) {
-                    const codec::Geometry g{.head_dim = head_dim};
+                    const codec::Geometry g =
+                        codec::with_fitting_element(spec, {.head_dim = head_dim});
                     if (row.unsupported(spec, g) == nullptr)
                         check(codec::make_golden(spec, g, head_dim, row.ops()[0]), checks);
                 }

@@ -5,6 +5,7 @@
 namespace quire::commands {
 
 int run_bench(int argc, const char* const* argv);
+int run_calibrate(int argc, const char* const* argv);
 int run_codec(int argc, const char* const* argv);
 int run_eval(int argc, const char* const* argv);
 int run_inspect(int argc, const char* const* argv);

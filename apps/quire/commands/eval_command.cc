@@ -12,6 +12,8 @@
 #include "apps/quire/commands/eval_report.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/progress.h"
+#include "bench/eval/ec_candidate.h"
 #include "bench/eval/eval_bars.h"
 #include "bench/eval/schedule.h"
 #include "bench/places.h"
@@ -26,10 +28,12 @@ The text goes through the model side by side, with an exact 16-bit cache and wit
 KL is the divergence of the next token's distribution, in nats. The first 16 tokens and the 64-token
 span at hand stay exact for every row: "with sinks, tail" counts their bits too. "First other token"
 is the first judged position whose most likely token differs. Means of keys and values are learned
-from other text.
+from other text, or come from --sidecar, a file of `quire calibrate`; its schedule is then judged as
+"sidecar".
 
 Caches: every codec of `quire codec list`, with the keys' mean before RoPE removed, or the one after
-RoPE (NAME:post), or no mean (NAME:plain); and peers:
+RoPE (NAME:post), or no mean (NAME:plain); with a sidecar ec:BITS, the cold codec at about so many
+bits a number, 0.5 to 8; and peers:
 )";
 
 constexpr const char* kDefaults[] = {"fp8_e4m3_token:plain",
@@ -57,6 +61,7 @@ struct EvalFlags {
     std::vector<std::string> caches;
     std::vector<double> schedules;
     std::string schedule_file;
+    std::string sidecar;
     std::string save_schedule;
     bool json = false;
     bench::EvalOptions options;
@@ -68,9 +73,16 @@ Result<std::string> read_text(const std::string& path) {
     return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
+bool is_ec(const std::string& name) {
+    return bench::ec_bits(name).has_value();
+}
+
+// All but those of ec, which need the model.
 Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(
     std::vector<std::string> names) {
-    if (names.empty()) {
+    const bool all = names.empty();
+    std::erase_if(names, is_ec);
+    if (all) {
         names.assign(std::begin(kDefaults), std::end(kDefaults));
         for (const std::string& peer : bench::peer_names()) names.push_back(peer);
     }
@@ -119,15 +131,34 @@ Result<std::vector<TokenId>> find_tokens(const EvalFlags& flags, const Vocab& vo
     return std::move(tokens[0]);
 }
 
-// Schedules for the wanted bits, from sensitivity measured on the calibration text; the last one
-// is saved. Then the one from a file.
-Status add_schedules(const EvalFlags& flags, const GgufModel& model,
-                     std::vector<std::unique_ptr<bench::Candidate>>* candidates) {
+bool knows_sensitivity(const EvalFlags& flags) {
+    return flags.options.sidecar != nullptr && !flags.options.sidecar->sensitivity.empty();
+}
+
+// Those of ec. Schedules for the wanted bits, from the sidecar's sensitivity or one that is
+// measured on the calibration text; the last one is saved. Then the one from a file, and the
+// sidecar's own.
+Status add_candidates(const EvalFlags& flags, const GgufModel& model,
+                      std::vector<std::unique_ptr<bench::Candidate>>* candidates) {
     const auto layers = static_cast<size_t>(model.hparams().n_layers);
     const auto head_dim = static_cast<uint32_t>(model.hparams().head_dim);
+    std::vector<std::string> ec;
+    std::ranges::copy_if(flags.caches, std::back_inserter(ec), is_ec);
+    if (!ec.empty()) {
+        if (flags.options.sidecar == nullptr)
+            return make_error(Code::invalid,
+                              ec.front() + " needs --sidecar FILE, from `quire calibrate MODEL`");
+        auto added = bench::ec_candidates(model, *flags.options.sidecar, ec);
+        if (!added.ok()) return added.error();
+        for (auto& one : *added) candidates->push_back(std::move(one));
+    }
+    if (flags.options.sidecar != nullptr && !flags.options.sidecar->bits.empty())
+        candidates->push_back(
+            bench::scheduled_candidate("sidecar", bench::Schedule::of(*flags.options.sidecar)));
     if (!flags.schedules.empty()) {
-        flags.options.say("sensitivity, one side of one layer at a time");
-        auto sensitivity = bench::measure_sensitivity(model, flags.options);
+        auto sensitivity = knows_sensitivity(flags)
+                               ? bench::Sensitivity::of(*flags.options.sidecar)
+                               : bench::measure_sensitivity(model, flags.options);
         if (!sensitivity.ok()) return sensitivity.error();
         for (const double bits : flags.schedules) {
             const bench::Schedule schedule = bench::allocate(*sensitivity, bits, head_dim);
@@ -157,10 +188,20 @@ Status keep_fitting(const EvalFlags& flags, const GgufModel& model,
         const Status fits = candidate->fits(head_dim);
         if (fits.ok()) continue;
         if (!flags.caches.empty()) return fits;
-        flags.options.say("left out: " + fits.error().message);
+        std::cerr << "left out: " << fits.error().message << std::endl;
     }
     std::erase_if(*candidates, [&](const auto& one) { return !one->fits(head_dim).ok(); });
     return {};
+}
+
+uint64_t tokens_to_compute(const EvalFlags& flags, const GgufModel& model, size_t candidates) {
+    candidates += static_cast<size_t>(std::ranges::count_if(flags.caches, is_ec)) +
+                  flags.schedules.size() + !flags.schedule_file.empty() +
+                  (flags.options.sidecar != nullptr && !flags.options.sidecar->bits.empty());
+    uint64_t tokens = bench::tokens_to_compute(candidates, flags.options);
+    if (!flags.schedules.empty() && !knows_sensitivity(flags))
+        tokens += bench::sensitivity_tokens(model, flags.options);
+    return tokens;
 }
 
 int run(EvalFlags flags) {
@@ -177,13 +218,24 @@ int run(EvalFlags flags) {
     if (!model.ok()) return fail("eval", model.error().message);
 
     if (flags.options.threads == 0) flags.options.threads = machine_cores();
-    flags.options.say = [](std::string_view line) { std::cerr << line << std::endl; };
     if (auto kept = keep_fitting(flags, **model, &*candidates); !kept.ok())
         return fail("eval", kept.error().message);
-    if (auto added = add_schedules(flags, **model, &*candidates); !added.ok())
+    codec::ReadSidecar sidecar;
+    if (!flags.sidecar.empty()) {
+        auto read = codec::read_sidecar(flags.sidecar);
+        if (!read.ok()) return fail("eval", read.error().message);
+        sidecar = std::move(read).value();
+        flags.options.sidecar = &sidecar.sidecar;
+    }
+    Progress progress("tokens through the model",
+                      tokens_to_compute(flags, **model, candidates->size()));
+    uint64_t done = 0;
+    flags.options.computed = [&](uint64_t tokens) { progress.update(done += tokens); };
+    if (auto added = add_candidates(flags, **model, &*candidates); !added.ok())
         return fail("eval", added.error().message);
     auto rows = bench::evaluate(**model, *text, *candidates, flags.options);
     if (!rows.ok()) return fail("eval", rows.error().message);
+    progress.finish();
     const EvalReport report{named.name, flags.text.empty() ? "Quire's documents" : flags.text,
                             flags.options.tokens, *rows, bench::eval_bars(named, *rows)};
     if (!flags.svg.empty()) {
@@ -215,6 +267,8 @@ int run_eval(int argc, const char* const* argv) {
         ->check(CLI::Range(2.1, 8.5));
     app.add_option("--save-schedule", flags.save_schedule, "write the last --schedule as YAML");
     app.add_option("--schedule-file", flags.schedule_file, "add the schedule of this YAML file");
+    app.add_option("--sidecar", flags.sidecar,
+                   "a file of `quire calibrate`: its means, sensitivity and schedule");
     app.add_option("--text", flags.text, "a file to judge on; none: Quire's own documents");
     app.add_option("--calibration", flags.calibration,
                    "a file to learn means from; not the judged one");

@@ -1,0 +1,174 @@
+// quire calibrate MODEL: learns a model's sidecar from text.
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "apps/quire/commands/calibrate_report.h"
+#include "apps/quire/commands/command_line.h"
+#include "apps/quire/commands/commands.h"
+#include "apps/quire/commands/sidecar_place.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/progress.h"
+#include "base/regular_file.h"
+#include "bench/eval/ec_learn.h"
+#include "bench/eval/means.h"
+#include "bench/eval/schedule.h"
+#include "bench/places.h"
+#include "bench/text.h"
+#include "engine/model/vocab.h"
+
+namespace quire::commands {
+namespace {
+
+constexpr std::string_view kFooter = R"(
+What it learns goes into one file, the model's sidecar; codecs of the cache work better with it:
+  means       keys and values have a large constant part, one vector per layer and KV head. Taking
+              it off costs no bit and makes 4-bit keys about twice as good.
+  schedule    layers differ in how much coding them moves the model's answers. Each side of each
+              layer is coded alone and the answers compared; --bits are then given where they
+              help most.
+  components  for the cold codec ec: principal directions of keys and values, and how their numbers
+              are distributed.
+Any text like that which the model will serve is good; a few thousand tokens are enough. Without
+--text, Quire's own documents are read. Pages name the sidecar that they were coded with, so those
+of an older one become misses.
+
+  quire calibrate MODEL.gguf                       means and a schedule of 4.5 bits; some minutes
+  quire calibrate MODEL.gguf --bits 0              means only; some seconds
+  quire calibrate MODEL.gguf --text chats.txt --text code.txt --bits 3.3
+  quire eval MODEL.gguf --sidecar FILE             judge the result
+)";
+
+constexpr uint32_t kTokensMin = 256;
+constexpr uint64_t kTextBytesMax = uint64_t{1} << 28;
+
+struct CalibrateFlags {
+    std::string model;
+    std::vector<std::string> texts;
+    std::string out;
+    uint32_t tokens = 4096;
+    uint32_t sensitivity_tokens = 2048;
+    double bits = 4.5;
+    uint32_t threads = 0;
+    bool json = false;
+};
+
+Result<std::vector<TokenId>> find_tokens(const CalibrateFlags& flags, const Vocab& vocab) {
+    std::string all;
+    for (const std::string& path : flags.texts) {
+        auto text = read_regular_file(path, "the text", kTextBytesMax);
+        if (!text.ok()) return text.error();
+        all += *text + "\n\n";
+    }
+    if (flags.texts.empty()) all = bench::whole_text();
+    // A token has a byte at least, mostly four; no need to read on for hours.
+    all.resize(std::min(all.size(), size_t{flags.tokens} * 32));
+    auto tokens = vocab.tokenize(all, true);
+    if (!tokens.ok()) return tokens.error();
+    if (tokens->size() > flags.tokens) tokens->resize(flags.tokens);
+    if (tokens->size() < kTokensMin)
+        return make_error(Code::invalid, fmt::format("the text has {} tokens; at least {} are "
+                                                     "needed, a few thousand are better",
+                                                     tokens->size(), kTokensMin));
+    return tokens;
+}
+
+Result<codec::Sidecar> learn(const CalibrateFlags& flags, const GgufModel& model,
+                             const std::vector<TokenId>& text) {
+    bench::EvalOptions options{.threads = flags.threads == 0 ? machine_cores() : flags.threads};
+    options.calibration = text;
+    options.calibration.resize(std::min<size_t>(text.size(), flags.sensitivity_tokens));
+    codec::Sidecar sidecar{.model = model.id(),
+                           .layers = codec::sidecar_layers(model.kv_layout(16))};
+    options.sidecar = &sidecar;
+    const uint64_t probing = flags.bits > 0 ? bench::sensitivity_tokens(model, options) : 0;
+    Progress progress("tokens through the model", text.size() + probing);
+    uint64_t done = 0;
+    options.computed = [&](uint64_t tokens) { progress.update(done += tokens); };
+
+    auto pages = bench::pages_of(model, text, options.threads, options.computed);
+    if (!pages.ok()) return pages.error();
+    const auto tokens = static_cast<uint32_t>(text.size());
+    const auto means = bench::ModelMeans::learn(model, *pages, tokens);
+    means.store(&sidecar);
+    if (flags.bits > 0) {
+        auto sensitivity = bench::measure_sensitivity(model, options);
+        if (!sensitivity.ok()) return sensitivity.error();
+        sensitivity->store(&sidecar);
+        const auto head_dim = static_cast<uint32_t>(model.hparams().head_dim);
+        bench::allocate(*sensitivity, flags.bits, head_dim).store(&sidecar);
+    }
+    progress.finish();
+    bench::learn_ec(*pages, tokens, means, sidecar).store(&sidecar);
+    return sidecar;
+}
+
+Result<CalibrateReport> calibrate(const CalibrateFlags& flags, const bench::BenchModel& named,
+                                  codec::Sidecar* sidecar) {
+    auto vocab = Vocab::open(named.path);
+    if (!vocab.ok()) return vocab.error();
+    auto text = find_tokens(flags, **vocab);
+    if (!text.ok()) return text.error();
+    auto model = GgufModel::open(named.path);
+    if (!model.ok()) return model.error();
+    CalibrateReport report{.model = named.name, .path = flags.out};
+    if (report.path.empty()) {
+        report.path = sidecar_place((*model)->id());
+        std::error_code ignored;  // writing says what is wrong
+        std::filesystem::create_directories(std::filesystem::path(report.path).parent_path(),
+                                            ignored);
+    }
+    auto learned = learn(flags, **model, *text);
+    if (!learned.ok()) return learned.error();
+    *sidecar = std::move(learned).value();
+    const auto hash = codec::write_sidecar(report.path, *sidecar);
+    if (!hash.ok()) return hash.error();
+    report.hash = *hash;
+    report.tokens = static_cast<uint32_t>(text->size());
+    report.sidecar = sidecar;
+    if (!sidecar->bits.empty())
+        report.bits =
+            bench::Schedule::of(*sidecar).bits(static_cast<uint32_t>((*model)->hparams().head_dim));
+    return report;
+}
+
+}  // namespace
+
+int run_calibrate(int argc, const char* const* argv) {
+    CLI::App app("Learns what a model's codecs need to be good, from text, into its sidecar.",
+                 "quire calibrate");
+    CalibrateFlags flags;
+    app.add_option("MODEL", flags.model, "a GGUF file")->required();
+    app.add_option("--text", flags.texts, "a file to learn from; may be given several times");
+    app.add_option("--out", flags.out,
+                   "the sidecar; default: beside the models, named by the model's id");
+    app.add_option("--bits", flags.bits,
+                   "a number, for the schedule, scales included (4.5); 0: no schedule")
+        ->check(CLI::Range(0.0, 8.5));
+    app.add_option("--tokens", flags.tokens, "at most so many of the text (4096)")
+        ->check(CLI::Range(kTokensMin, 1u << 20));
+    app.add_option("--sensitivity-tokens", flags.sensitivity_tokens,
+                   "of them that sensitivity is measured on (2048)")
+        ->check(CLI::Range(kTokensMin, 1u << 20));
+    app.add_option("--threads", flags.threads, "that compute; 0: every core")
+        ->check(CLI::Range(0, 512));
+    app.add_flag("--json", flags.json, "print one JSON object");
+    app.footer(std::string(kFooter));
+    if (auto code = parse_flags(app, argc, argv)) return *code;
+    if (flags.bits > 0 && flags.bits < 2.1)
+        return fail("calibrate", "--bits below 2.1 cannot be had; 0 makes no schedule");
+    log::configure({.level = log::Level::error});
+    auto models = bench::find_models({flags.model});
+    if (!models.ok()) return fail("calibrate", models.error().message);
+    codec::Sidecar sidecar;
+    const auto report = calibrate(flags, models->front(), &sidecar);
+    if (!report.ok()) return fail("calibrate", report.error().message);
+    std::cout << (flags.json ? calibrate_json(*report) : calibrate_text(*report)) << std::flush;
+    return kExitOk;
+}
+
+}  // namespace quire::commands

@@ -1,0 +1,93 @@
+// What both versions of bx share: which exponents get which code, and where a side's planes lie.
+// Always inlined: files of one instruction set include it.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "codec/bx/bx.h"
+
+namespace quire::codec::bx {
+
+// A side's planes, as offsets from its first byte, and how many numbers reach each level.
+struct Planes {
+    size_t later1 = 0;  // numbers with code 3 in level 1, and so in level 2
+    size_t later2 = 0;
+    size_t escapes = 0;
+
+    static constexpr size_t codes(size_t numbers) { return (numbers + 3) / 4; }
+    constexpr size_t level1(size_t side) const { return side; }
+    constexpr size_t level2(size_t side) const { return side + side / 4; }
+    constexpr size_t level3(size_t side) const { return level2(side) + codes(later1); }
+    constexpr size_t escapes_at(size_t side) const { return level3(side) + codes(later2); }
+    constexpr size_t end(size_t side) const { return escapes_at(side) + escapes; }
+};
+
+// The window of 16 exponents that holds most numbers, the lowest of equals; in it the nine most
+// frequent, in order, the lower exponent first of equals. `counts` are those of all exponents.
+[[gnu::always_inline]] inline SideHeader choose(const uint32_t* counts, size_t side,
+                                                Planes* planes) {
+    SideHeader header;
+    uint32_t sum = 0;
+    for (uint32_t e = 0; e < kWindow; ++e) sum += counts[e];
+    uint32_t best = sum;
+    for (uint32_t base = 1; base + kWindow <= 256; ++base) {
+        sum += counts[base + kWindow - 1] - counts[base - 1];
+        if (sum <= best) continue;
+        best = sum;
+        header.base = static_cast<uint8_t>(base);
+    }
+    // A count and, to break ties, how low the exponent is: keys that all differ.
+    uint32_t keys[kWindow];
+    for (uint32_t i = 0; i < kWindow; ++i)
+        keys[i] = counts[header.base + i] * kWindow + (kWindow - 1 - i);
+    uint32_t left = static_cast<uint32_t>(side);
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+        uint32_t* top = keys;
+        for (uint32_t i = 1; i < kWindow; ++i)
+            if (keys[i] > *top) top = keys + i;
+        header.window[rank] = static_cast<uint8_t>(kWindow - 1 - *top % kWindow);
+        left -= *top / kWindow;
+        *top = 0;
+        if (rank == 2) planes->later1 = left;
+        if (rank == 5) planes->later2 = left;
+    }
+    planes->escapes = left;
+    header.raw = planes->end(side) >= 2 * side;
+    return header;
+}
+
+// Six bytes: base, then ten nibbles, low first: the ranks' exponents, and 1 for words as they are.
+[[gnu::always_inline]] inline void store_header(const SideHeader& h, std::byte* out) {
+    out[0] = std::byte{h.base};
+    uint8_t nibbles[kRanks + 1];
+    for (uint32_t r = 0; r < kRanks; ++r) nibbles[r] = h.raw ? 0 : h.window[r];
+    if (h.raw) out[0] = std::byte{0};
+    nibbles[kRanks] = h.raw ? 1 : 0;
+    for (uint32_t i = 0; i < 5; ++i)
+        out[1 + i] = static_cast<std::byte>(nibbles[2 * i] | nibbles[2 * i + 1] << 4);
+}
+
+[[gnu::always_inline]] inline SideHeader load_header(const std::byte* in) {
+    SideHeader h;
+    h.base = static_cast<uint8_t>(in[0]);
+    uint8_t nibbles[kRanks + 1];
+    for (uint32_t i = 0; i < 5; ++i) {
+        nibbles[2 * i] = static_cast<uint8_t>(in[1 + i] & std::byte{15});
+        nibbles[2 * i + 1] = static_cast<uint8_t>(in[1 + i] >> 4);
+    }
+    for (uint32_t r = 0; r < kRanks; ++r) h.window[r] = nibbles[r];
+    h.raw = nibbles[kRanks] != 0;
+    return h;
+}
+
+// The exponent of a rank; wraps, so that any header means something.
+[[gnu::always_inline]] inline uint8_t exponent_of(const SideHeader& h, uint32_t rank) {
+    return static_cast<uint8_t>(h.base + h.window[rank]);
+}
+
+[[gnu::always_inline]] inline uint32_t code_at(const uint8_t* plane, size_t i) {
+    return plane[i / 4] >> (2 * (i % 4)) & 3;
+}
+
+}  // namespace quire::codec::bx
