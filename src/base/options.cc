@@ -195,10 +195,12 @@ std::string config_file_name(const std::vector<ConfigEntry>& flags,
 Result<DiskOption> parse_disk_option(std::string_view text) {
     DiskOption disk{std::string(text), kDefaultDiskBytes};
     const size_t colon = text.rfind(':');
-    if (colon != text.npos && colon + 1 < text.size() &&
-        std::isdigit(static_cast<unsigned char>(text[colon + 1])) != 0) {
+    if (colon != text.npos && text.find('/', colon) == text.npos) {
         const Result<uint64_t> bytes = parse_size(text.substr(colon + 1));
-        if (!bytes.ok()) return make_error(Code::invalid, "disk: " + bytes.error().message);
+        if (!bytes.ok())
+            return make_error(Code::invalid,
+                              fmt::format("disk: {}, or end a folder with that name with '/': {}/",
+                                          bytes.error().message, text));
         disk = {std::string(text.substr(0, colon)), *bytes};
     }
     if (disk.path.empty())

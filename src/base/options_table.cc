@@ -121,7 +121,8 @@ constexpr OptionSpec kOptionRows[] = {
     {.key = "disk",
      .type = T::text,
      .section = "Cache",
-     .help = "folder for KV blocks on disk (G3) and its size limit, 64GiB if not given",
+     .help = "folder for KV blocks on disk (G3) and its size limit, 64GiB if not given; a "
+             "folder with ':' in its name ends with '/'",
      .value_name = "DIR[:SIZE]"},
     {.key = "block_tokens",
      .type = T::integer,

@@ -70,7 +70,11 @@ TEST(ServeOptions, DiskFolderAndLimit) {
     EXPECT_EQ(o->disk_path, "/data/kv");
     EXPECT_EQ(o->disk_bytes, 1024 * kGiB);
     EXPECT_EQ(parse_disk_option("/data/kv")->bytes, kDefaultDiskBytes);
-    EXPECT_EQ(parse_disk_option("/data/a:b")->path, "/data/a:b");
+    EXPECT_EQ(parse_disk_option("/data/a:b/")->path, "/data/a:b/");
+    EXPECT_EQ(parse_disk_option("host:/data")->path, "host:/data");
+    for (const char* mistyped : {"/data/a:b", "/data/a:", "/data/a:GiB", "/data/a: ", "/data/a:-1"})
+        EXPECT_THAT(problem(options({{"disk", mistyped}})),
+                    AllOf(HasSubstr("is not a size"), HasSubstr(std::string(mistyped) + "/")));
     EXPECT_EQ(parse_disk_option("a:b:2GiB")->path, "a:b");
     EXPECT_THAT(problem(options({{"disk", "/d:64Gi"}})), HasSubstr("flag --disk: disk: '64Gi'"));
     EXPECT_THAT(problem(options({{"disk", ":1GiB"}})), HasSubstr("no folder"));

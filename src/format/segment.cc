@@ -72,7 +72,8 @@ std::optional<uint32_t> parse_segment_file_name(std::string_view name) {
     return id;
 }
 
-SegmentScan scan_segment(uint64_t file_bytes, const ReadAt& read, const VisitSlab& visit) {
+SegmentScan scan_segment(uint64_t file_bytes, const ReadAt& read, const VisitSlab& visit,
+                         const NextData& next_data) {
     SegmentScan scan;
     auto note = [&](uint64_t at, const std::string& what) {
         if (scan.first_damage.empty()) {
@@ -94,11 +95,16 @@ SegmentScan scan_segment(uint64_t file_bytes, const ReadAt& read, const VisitSla
             continue;
         }
         if (Status status = verify_slab_header(header_bytes); !status.ok()) {
-            if (!all_zero(header_bytes)) {
+            const bool zero = all_zero(header_bytes);
+            if (!zero) {
                 note(at, status.error().message);
                 scan.skipped_bytes += kSlabHeaderBytes;
             }
             at += kSlabHeaderBytes;
+            if (zero && next_data) {
+                const uint64_t data = std::min(next_data(at), file_bytes);
+                at = std::max(at, data / kSlabAlign * kSlabAlign);
+            }
             continue;
         }
         const SlabHeader& header = slab_header(std::span<const std::byte>(header_bytes));

@@ -63,9 +63,14 @@ struct SegmentScan {
     std::string first_damage;                  // for people; empty when there is none
 };
 
+// The first byte at or after `offset` that is not in a hole of the file; the largest number when
+// there is none.
+using NextData = std::function<uint64_t(uint64_t offset)>;
+
 // Walks the slab headers of a segment file of `file_bytes`, reading 4 KiB a slab; after damage it
 // tries every following 4 KiB boundary, so that one bad header costs one slab. Zero pages are
-// stepped over.
-SegmentScan scan_segment(uint64_t file_bytes, const ReadAt& read, const VisitSlab& visit);
+// stepped over, and with `next_data` all of a hole at once.
+SegmentScan scan_segment(uint64_t file_bytes, const ReadAt& read, const VisitSlab& visit,
+                         const NextData& next_data = {});
 
 }  // namespace quire

@@ -35,13 +35,20 @@ bool is_read_only_errno(int error) {
     return error == EROFS || error == EACCES || error == EPERM;
 }
 
-Result<std::string> read_small(int dir, const char* name) {
-    Fd fd(::openat(dir, name, O_RDONLY | O_CLOEXEC));
-    if (!fd.valid()) return errno_error(std::string("open ") + name, errno);
-    char text[256];
-    ssize_t got = ::pread(fd.get(), text, sizeof(text), 0);
-    if (got < 0) return errno_error(std::string("read ") + name, errno);
-    return std::string(text, static_cast<size_t>(got));
+std::string_view kind_of(mode_t mode) {
+    if (S_ISDIR(mode)) return "a folder";
+    if (S_ISLNK(mode)) return "a symbolic link";
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISSOCK(mode)) return "a socket";
+    return "a device";
+}
+
+// Without its FORMAT a directory is not ours: deleting that alone would not help.
+Error not_regular(const std::string& dir, const std::string& name, mode_t mode) {
+    const char* remedy = name == kFormatName ? "use another directory, or delete this one"
+                                             : "delete it, or use another directory";
+    return make_error(Code::invalid, dir + "/" + name + " is " + std::string(kind_of(mode)) +
+                                         ", not a regular file; " + remedy);
 }
 
 std::optional<uint32_t> parse_format(std::string_view text) {
@@ -86,6 +93,26 @@ Status read_exact(int fd, uint64_t offset, std::span<std::byte> into) {
     return {};
 }
 
+uint64_t device_bytes(const std::string& path) {
+    std::error_code error;
+    std::filesystem::path folder = std::filesystem::absolute(path, error);
+    struct statvfs st{};
+    while (::statvfs(folder.c_str(), &st) != 0) {
+        if (folder == folder.parent_path()) return 0;
+        folder = folder.parent_path();
+    }
+    return static_cast<uint64_t>(st.f_blocks) * st.f_frsize;
+}
+
+Result<std::string> DiskDir::read_small(const char* name) const {
+    auto fd = open_file(name, O_RDONLY);
+    if (!fd.ok()) return fd.error();
+    char text[256];
+    ssize_t got = ::pread(fd->get(), text, sizeof(text), 0);
+    if (got < 0) return errno_error("read " + path_ + "/" + name, errno);
+    return std::string(text, static_cast<size_t>(got));
+}
+
 Result<std::unique_ptr<DiskDir>> DiskDir::open(const std::string& path, DirUse use) {
     if (use != DirUse::read) {
         std::error_code error;
@@ -112,7 +139,7 @@ Result<std::unique_ptr<DiskDir>> DiskDir::open(const std::string& path, DirUse u
 
 // Decides whether the directory is ours *before* anything is created in it.
 Status DiskDir::check_format(DirUse use) {
-    auto text = read_small(fd_.get(), kFormatName);
+    auto text = read_small(kFormatName);
     if (text.ok()) {
         auto version = parse_format(*text);
         if (!version) {
@@ -131,7 +158,12 @@ Status DiskDir::check_format(DirUse use) {
         }
         return {};
     }
-    if (text.error().detail != ENOENT) return text.error();
+    if (text.code() == Code::io && text.error().detail != ENOENT) {
+        Error error = text.error();
+        error.message += "; use another directory";
+        return error;
+    }
+    if (text.code() != Code::io) return text.error();
     if (use == DirUse::read) {
         return make_error(Code::invalid,
                           path_ + " is not a Quire disk cache (it has no FORMAT file)");
@@ -154,27 +186,36 @@ Status DiskDir::check_format(DirUse use) {
     return write_format();
 }
 
+Error DiskDir::in_use() const {
+    auto holder = read_small(kLockName);
+    std::string pid = holder.ok() ? *holder : "";
+    while (!pid.empty() && pid.back() == '\n') pid.pop_back();
+    return make_error(Code::busy, "disk directory " + path_ + " is in use by process " +
+                                      (pid.empty() ? "(unknown)" : pid) +
+                                      "; stop it or use another directory");
+}
+
 Status DiskDir::lock(DirUse use) {
     const bool write = use != DirUse::read;
-    int flags = write ? O_RDWR | O_CREAT : O_RDONLY;
-    lock_ = Fd(::openat(fd_.get(), kLockName, flags | O_CLOEXEC, 0644));
-    if (!lock_.valid() && write && is_read_only_errno(errno)) {
+    // Before LOCK is made: whoever deletes that lets nobody in. Where folders cannot be locked, as
+    // on NFS, LOCK alone has to do.
+    if (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return in_use();
+    auto file = open_file(kLockName, write ? O_RDWR | O_CREAT : O_RDONLY);
+    if (!file.ok() && write && is_read_only_errno(static_cast<int>(file.error().detail))) {
         read_only_ = true;
-        lock_ = Fd(::openat(fd_.get(), kLockName, O_RDONLY | O_CLOEXEC));
+        file = open_file(kLockName, O_RDONLY);
     }
-    if (!lock_.valid()) {
+    if (!file.ok()) {
         // A directory that nobody can write needs no lock against writers.
-        if (errno == ENOENT && (read_only_ || !write)) return {};
-        return errno_error("lock file " + path_ + "/LOCK cannot be opened", errno);
+        if (file.error().detail == ENOENT && (read_only_ || !write)) return {};
+        Error error = file.error();
+        if (error.code != Code::invalid) error.message += "; use another directory";
+        return error;
     }
+    lock_ = std::move(*file);
     if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK) return errno_error("lock " + path_ + "/LOCK", errno);
-        auto holder = read_small(fd_.get(), kLockName);
-        std::string pid = holder.ok() ? *holder : "";
-        while (!pid.empty() && pid.back() == '\n') pid.pop_back();
-        return make_error(Code::busy, "disk directory " + path_ + " is in use by process " +
-                                          (pid.empty() ? "(unknown)" : pid) +
-                                          "; stop it or use another directory");
+        if (errno == EWOULDBLOCK) return in_use();
+        return errno_error("lock " + path_ + "/LOCK", errno);
     }
     if (!write || read_only_) return {};
     std::string pid = std::to_string(::getpid()) + "\n";
@@ -213,7 +254,9 @@ Result<std::vector<DiskDir::File>> DiskDir::list() const {
         if (name == "." || name == "..") continue;
         struct stat st{};
         if (::fstatat(fd_.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
-        files.push_back({std::move(name), static_cast<uint64_t>(st.st_size)});
+        const bool regular = S_ISREG(st.st_mode);
+        files.push_back(
+            {std::move(name), regular ? static_cast<uint64_t>(st.st_size) : 0, regular});
     }
     ::closedir(stream);
     std::sort(files.begin(), files.end(),
@@ -222,8 +265,19 @@ Result<std::vector<DiskDir::File>> DiskDir::list() const {
 }
 
 Result<Fd> DiskDir::open_file(const std::string& name, int flags) const {
-    Fd fd(::openat(fd_.get(), name.c_str(), flags | O_CLOEXEC, 0644));
-    if (!fd.valid()) return errno_error("open " + path_ + "/" + name, errno);
+    Fd fd(::openat(fd_.get(), name.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0644));
+    const int error = errno;
+    struct stat st{};
+    const bool known = fd.valid()
+                           ? ::fstat(fd.get(), &st) == 0
+                           : ::fstatat(fd_.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (known && !S_ISREG(st.st_mode)) return not_regular(path_, name, st.st_mode);
+    if (!fd.valid()) return errno_error("open " + path_ + "/" + name, error);
+    // That was for the opening: io_uring would refuse to wait for the disk as well.
+    if (int now = ::fcntl(fd.get(), F_GETFL);
+        now < 0 || ::fcntl(fd.get(), F_SETFL, now & ~O_NONBLOCK) != 0) {
+        return errno_error("open " + path_ + "/" + name, errno);
+    }
     return fd;
 }
 
@@ -239,12 +293,6 @@ Status DiskDir::rename(const std::string& from, const std::string& to) const {
         return errno_error("rename " + path_ + "/" + from, errno);
     }
     return {};
-}
-
-uint64_t DiskDir::device_bytes() const {
-    struct statvfs st{};
-    if (::fstatvfs(fd_.get(), &st) != 0) return 0;
-    return static_cast<uint64_t>(st.f_blocks) * st.f_frsize;
 }
 
 uint64_t DiskDir::free_bytes() const {

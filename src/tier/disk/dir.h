@@ -1,7 +1,8 @@
 // DiskDir: a directory that is ours, locked against other processes, of a version we understand.
 //
 // Holds an open descriptor of the directory and of its LOCK file; files inside are named relative
-// to it. The lock is the kernel's (flock), so it ends with the process however that dies.
+// to it. The lock is the kernel's (flock), so it ends with the process however that dies; it is on
+// the directory itself and on LOCK, which some network file systems need and anybody can delete.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +36,10 @@ class Fd {
 // "what NAME: strerror", Code::full for ENOSPC and EDQUOT, otherwise Code::io; detail is errno.
 Error errno_error(const std::string& what, int error);
 
+// Size of the file system that `path`, or the nearest folder above it that exists, lies on; 0 when
+// it does not say.
+uint64_t device_bytes(const std::string& path);
+
 // Fills `into` from `offset`. io, or corrupt when the file ends before.
 Status read_exact(int fd, uint64_t offset, std::span<std::byte> into);
 
@@ -52,17 +57,17 @@ class DiskDir {
 
     struct File {
         std::string name;
-        uint64_t bytes = 0;
+        uint64_t bytes = 0;  // of a regular file, else 0
+        bool regular = true;
     };
     Result<std::vector<File>> list() const;
 
-    // `flags` as for open(2). The error names the file.
+    // `flags` as for open(2). The error names the file. Never waits: what is no regular file (a
+    // pipe, a device, a folder, a link) is invalid, with a remedy.
     Result<Fd> open_file(const std::string& name, int flags) const;
     Status remove(const std::string& name) const;
     Status rename(const std::string& from, const std::string& to) const;
-    // Size of the file system; 0 when it does not say.
-    uint64_t device_bytes() const;
-    // Free for us on it; 0 when it does not say.
+    // Free for us on the file system; 0 when it does not say.
     uint64_t free_bytes() const;
     // False when the directory was deleted or emptied under us: what is written would be lost.
     bool still_ours() const;
@@ -72,6 +77,8 @@ class DiskDir {
  private:
     DiskDir(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
+    Result<std::string> read_small(const char* name) const;
+    Error in_use() const;
     Status lock(DirUse use);
     Status check_format(DirUse use);
     Status write_format();

@@ -143,6 +143,9 @@ TEST_F(DiskOpen, ACapacityBeyondTheDeviceIsRefused) {
     ASSERT_EQ(store.code(), Code::invalid);
     EXPECT_NE(store.error().message.find(dir_.path()), std::string::npos);
     EXPECT_NE(store.error().message.find("smaller"), std::string::npos);
+    options.dir = dir_.file("new/folder");
+    ASSERT_EQ(open_disk_store(options).code(), Code::invalid);
+    EXPECT_FALSE(std::filesystem::exists(dir_.file("new"))) << "nothing is left behind";
 }
 
 TEST_F(DiskOpen, MissingFoldersAreMade) {

@@ -291,15 +291,16 @@ void tidy(const DiskDir& dir, StoreState& state, Recovered& found) {
 Result<std::unique_ptr<TierStore>> open_disk_store(const DiskOptions& asked) {
     auto options = checked(asked);
     if (!options.ok()) return options.error();
-    auto dir = DiskDir::open(asked.dir, asked.read_only ? DirUse::read : DirUse::write);
-    if (!dir.ok()) return dir.error();
-    if (uint64_t device = (*dir)->device_bytes();
+    // Before anything is created.
+    if (uint64_t device = device_bytes(asked.dir);
         device > 0 && device < asked.capacity_bytes && !asked.allow_oversize) {
         return make_error(Code::invalid,
                           "disk capacity of " + std::to_string(asked.capacity_bytes) +
                               " bytes is more than the " + std::to_string(device) +
                               " bytes of the file system of " + asked.dir + "; give a smaller one");
     }
+    auto dir = DiskDir::open(asked.dir, asked.read_only ? DirUse::read : DirUse::write);
+    if (!dir.ok()) return dir.error();
     auto state = std::make_unique<StoreState>(*options, std::move(*dir));
     auto found = recover_index(*state->dir, state->catalog, Scan::if_lost);
     if (!found.ok()) return found.error();

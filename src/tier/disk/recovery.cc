@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,16 @@ std::optional<uint64_t> next_data(int fd, uint64_t offset) {
     return std::max(offset, static_cast<uint64_t>(at) / kRecordBytes * kRecordBytes);
 }
 
+// What a segment was made with, which is where its slabs end; where its header is lost, what an
+// index could name.
+uint64_t reserved_bytes(int fd) {
+    std::vector<std::byte> page(kSegmentHeaderBytes);
+    const auto got = read_full(fd, 0, page);
+    const auto header = parse_segment_header(std::span(page).first(got.ok() ? *got : 0));
+    const uint64_t most = (uint64_t{1} << 32) * kDiskUnitBytes;
+    return header.ok() ? std::min(header->capacity_bytes, most) : most;
+}
+
 class Loader {
  public:
     Loader(const DiskDir& dir, Catalog& catalog) : dir_(dir), catalog_(catalog) {}
@@ -62,7 +73,10 @@ class Loader {
         if (!files.ok()) return files.error();
         for (const DiskDir::File& file : *files) {
             if (auto id = parse_segment_file_name(file.name)) {
-                segments_[*id] = file.bytes;
+                if (file.regular)
+                    segments_[*id] = file.bytes;
+                else
+                    out_.notes.push_back(file.name + " is not a regular file; delete it");
                 out_.next_segment = std::max(out_.next_segment, *id + 1);
             } else if (auto c = parse_index_file_name(IndexFileKind::checkpoint, file.name)) {
                 checkpoints_[*c] = file;
@@ -104,7 +118,7 @@ class Loader {
             if (!scan.ok()) {
                 unusable(file, scan.error());
                 // An empty newest journal is what a crash while creating it leaves.
-                if (file.bytes >= sizeof(IndexFileHeader)) whole = false;
+                if (file.bytes >= sizeof(IndexFileHeader) || !file.regular) whole = false;
             } else {
                 note_tail(file, *scan);
             }
@@ -231,6 +245,7 @@ class Loader {
             out_.notes.push_back(fd.error().message);
             return;
         }
+        bytes = std::min(bytes, reserved_bytes(fd->get()));
         auto read = [&](uint64_t offset, std::span<std::byte> into) -> Status {
             auto got = read_full(fd->get(), offset, into);
             if (!got.ok()) return got.error();
@@ -247,7 +262,10 @@ class Loader {
                 {id, static_cast<uint32_t>(offset / kDiskUnitBytes), static_cast<uint16_t>(units)},
                 1);
         };
-        SegmentScan scan = scan_segment(bytes, read, visit);
+        auto data = [&](uint64_t offset) {
+            return next_data(fd->get(), offset).value_or(std::numeric_limits<uint64_t>::max());
+        };
+        SegmentScan scan = scan_segment(bytes, read, visit, data);
         if (!scan.first_damage.empty()) {
             out_.notes.push_back(segment_file_name(id) + ": " + scan.first_damage);
         }
