@@ -68,8 +68,8 @@ Result<ServeOptions> serve_options(const Config& config, uint64_t machine_bytes,
 std::string config_file_name(const std::vector<ConfigEntry>& flags,
                              const std::vector<ConfigEntry>& environment);
 
-// "DIR" or "DIR:64GiB". What follows the last colon is a size, unless it holds a '/': a folder named
-// "a:b" is written "a:b/" or with its size. invalid names the remedy.
+// "DIR" or "DIR:64GiB". What follows the last colon is a size, unless it holds a '/': a folder
+// named "a:b" is written "a:b/" or with its size. invalid names the remedy.
 struct DiskOption {
     std::string path;
     uint64_t bytes = 0;
