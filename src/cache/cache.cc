@@ -15,8 +15,19 @@ constexpr uint64_t kRecentTokens = 1 << 20;
 
 std::vector<GroupNeed> group_needs(const KvLayout& layout) {
     std::vector<GroupNeed> needs;
-    for (const KvGroup& group : layout.groups) needs.push_back({group.kind, group.window_tokens});
+    for (size_t g = 0; g < layout.groups.size(); ++g) {
+        const BlockRange kept = layout.kept_blocks(g, ~0u);
+        needs.push_back(
+            {layout.groups[g].kind, layout.groups[g].window_tokens, kept.first, kept.end});
+    }
     return needs;
+}
+
+// Blocks that are open at once: of one lease those that a step completes, the one before and the
+// one after; of others, mostly one.
+OpenSlots open_slots(const CacheOptions& options) {
+    const uint32_t least = options.step_tokens / options.layout.block_tokens + 2;
+    return {least, least + options.leases_max};
 }
 
 }  // namespace
@@ -35,12 +46,13 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheOptions& options,
     if (!evict)
         return make_error(Code::invalid,
                           "unknown eviction policy '" + std::string(options.evict) + "'");
-    auto arena = SlotArena::create(options.layout, options.g1_bytes, kMinSlots, true);
+    auto arena =
+        SlotArena::create(options.layout, options.g1_bytes, kMinSlots, true, open_slots(options));
     if (!arena.ok()) return arena.error();
 
     std::unique_ptr<Cache> cache(new Cache(options, clock, std::move(wake)));
     cache->arena_ = std::move(arena).value();
-    const uint32_t slots = cache->arena_->slots_per_group();
+    const uint32_t slots = cache->arena_->slots_max();
     IndexOptions index_options;
     index_options.block_tokens = options.layout.block_tokens;
     index_options.groups = group_needs(options.layout);
@@ -49,18 +61,15 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheOptions& options,
     auto index = PrefixIndex::create(index_options);
     if (!index.ok()) return index.error();
     cache->index_ = std::move(index).value();
-    for (uint32_t g = 0; g < options.layout.groups.size(); ++g) {
-        const std::vector<uint16_t>& layers = options.layout.groups[g].layers;
-        for (uint32_t i = 0; i < layers.size(); ++i) {
-            if (cache->layer_places_.size() <= layers[i])
-                cache->layer_places_.resize(size_t{layers[i]} + 1);
-            cache->layer_places_[layers[i]] = {g, i};
-        }
+    for (const KvGroup& group : options.layout.groups) {
+        auto& upto = cache->layers_upto_.emplace_back(size_t{group.layers.back()} + 1, 0u);
+        for (uint32_t i = 0; i < group.layers.size(); ++i) upto[group.layers[i]] = i + 1;
     }
     std::copy(std::begin(options.cost.load_ns_per_byte), std::end(options.cost.load_ns_per_byte),
               cache->load_ns_per_byte_);
     const size_t groups = options.layout.groups.size();
-    cache->slot_states_.assign(groups, std::vector<SlotState>(slots));
+    for (size_t g = 0; g < groups; ++g) cache->slot_states_.emplace_back(cache->arena_->slots(g));
+    cache->due_stride_ = slots;
     cache->due_ = IdLists(static_cast<uint32_t>(groups) * slots, 1);
 
     std::vector<TierStore*> stores;
@@ -143,8 +152,8 @@ const TenantKeys& Cache::tenant_keys(const std::string& tenant) {
     if (added) {
         it->second.number = static_cast<uint16_t>(std::min<size_t>(tenants_.size(), 65535));
         for (uint32_t g = 0; g < options_.layout.groups.size(); ++g)
-            it->second.scopes.push_back(
-                key_scope(options_.model, options_.layout.digest(), g, kCodecRaw16, tenant));
+            it->second.scopes.push_back(key_scope(options_.model, options_.layout.digest(), g,
+                                                  options_.layout.groups[g].pages.codec, tenant));
     }
     return it->second;
 }
@@ -165,12 +174,26 @@ std::vector<LeaseId> Cache::poll(bool busy) {
 }
 
 bool Cache::has_room(uint32_t tokens) const {
-    const uint32_t block_tokens = options_.layout.block_tokens;
-    for (uint32_t g = 0; g < options_.layout.groups.size(); ++g) {
-        const uint32_t below = first_needed_block(options_.layout.groups[g], block_tokens, tokens);
-        if ((tokens + block_tokens - 1) / block_tokens - below > pool_->available(g)) return false;
-    }
+    for (uint32_t g = 0; g < options_.layout.groups.size(); ++g)
+        if (slots_needed(g, tokens, 0) > pool_->available(g)) return false;
     return true;
+}
+
+// Groups that keep only sinks hold them, the open block and those that one step completes.
+uint32_t Cache::slots_needed(uint32_t group, uint32_t tokens, uint32_t more) const {
+    const KvLayout& layout = options_.layout;
+    const uint32_t blocks = (tokens + more + layout.block_tokens - 1) / layout.block_tokens;
+    const BlockRange whole = layout.needed_blocks(group, tokens);
+    switch (layout.groups[group].keep) {
+        case KvKeep::sinks:
+            return whole.count() +
+                   std::min(blocks - std::min(blocks, whole.end), open_slots(options_).least);
+        case KvKeep::rest:
+            return blocks - std::min(blocks, whole.first);
+        case KvKeep::all:
+            break;
+    }
+    return blocks - whole.first;
 }
 
 Status Cache::grow(LeaseId id, uint32_t tokens) {
@@ -179,7 +202,14 @@ Status Cache::grow(LeaseId id, uint32_t tokens) {
         (tokens + options_.layout.block_tokens - 1) / options_.layout.block_tokens;
     for (uint32_t g = 0; g < held.tables.size(); ++g) {
         LeaseTable& table = held.tables[g];
+        const uint32_t from =
+            options_.layout.groups[g].keep == KvKeep::rest ? options_.layout.sink_blocks() : 0;
         while (table.slots.size() < blocks) {
+            if (table.slots.size() < from) {
+                table.slots.push_back(kNoArenaSlot);
+                table.slabs.push_back(nullptr);
+                continue;
+            }
             const uint32_t slot = pool_->take(g);
             if (slot == kNoArenaSlot)
                 return make_error(Code::full, "every KV page of --kv-memory is in use");

@@ -111,9 +111,6 @@ class Cache {
         std::shared_ptr<LoadProgress> progress;
         bool matched = false;  // all headers are those of the blocks asked for
     };
-    struct LayerPlace {
-        uint32_t group = 0, index = 0;  // the layer is the group's index-th
-    };
     struct LoadDone {
         uint64_t op = 0;
         std::vector<Status> results;
@@ -246,7 +243,10 @@ class Cache {
     std::unique_ptr<Departed> copy_departing(size_t lower, std::span<const std::byte> slab);
     void on_departed(Departed& departed);
     bool copy_down();
-    void trim_windows(Lease& lease);
+    void trim(Lease& lease);
+    void let_go_blocks(Lease& lease, uint32_t group, BlockRange blocks);
+    // Slots of a group that a lease of `tokens` tokens holds at most while `more` are added.
+    uint32_t slots_needed(uint32_t group, uint32_t tokens, uint32_t more) const;
 
     CacheOptions options_;
     const Clock& clock_;
@@ -262,14 +262,16 @@ class Cache {
     std::unordered_map<PrefixHash, LeaseId, Hash128Hasher> computing_;
     bool retry_waiting_ = false;
 
-    std::vector<LayerPlace> layer_places_;      // by the model's layer number
+    // [group][the model's layer number]: layers of the group up to and with that one; 0: not there
+    std::vector<std::vector<uint32_t>> layers_upto_;
     double load_ns_per_byte_[kTierCount] = {};  // as seen lately
     std::unordered_map<uint64_t, LoadOp> loads_;
     uint64_t next_op_ = 1;
     std::unordered_map<BlockKey, std::pair<uint64_t, size_t>, Hash128Hasher> loading_;
     std::unordered_map<std::string, TenantKeys> tenants_;  // as many as are configured
 
-    IdLists due_{0, 1};  // slots with SlotState::due, group * slots + slot, oldest first
+    IdLists due_{0, 1};  // slots with SlotState::due, group * due_stride_ + slot, oldest first
+    uint32_t due_stride_ = 0;
     uint64_t due_bytes_ = 0;
     uint64_t held_store_bytes_ = 0;       // of slots that stores under way have pinned
     bool demotes_ = false;                // some tier below does not write through

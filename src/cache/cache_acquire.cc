@@ -20,15 +20,12 @@ Result<LeaseId> Cache::acquire(const AcquireRequest& request) {
     if (request.prompt.empty()) return make_error(Code::invalid, "the prompt has no tokens");
     const uint32_t block_tokens = options_.layout.block_tokens;
     const auto tokens = static_cast<uint32_t>(request.prompt.size());
-    for (size_t g = 0; g < options_.layout.groups.size(); ++g) {
-        const uint32_t blocks = (tokens + block_tokens) / block_tokens;
-        const uint32_t below = first_needed_block(options_.layout.groups[g], block_tokens, tokens);
-        if (blocks - below > pool_->slots_per_group())
-            return make_error(Code::full,
-                              "a prompt of " + std::to_string(tokens) +
-                                  " tokens does not fit in --kv-memory, which holds " +
-                                  std::to_string(pool_->slots_per_group() * block_tokens) +
-                                  " tokens; give it more");
+    for (uint32_t g = 0; g < options_.layout.groups.size(); ++g) {
+        if (slots_needed(g, tokens, 1) > pool_->slots(g))
+            return make_error(Code::full, "a prompt of " + std::to_string(tokens) +
+                                              " tokens does not fit in --kv-memory, which holds " +
+                                              std::to_string(pool_->slots(g) * block_tokens) +
+                                              " tokens; give it more");
     }
     const Namespace ns{request.tenant, request.salt};
     auto made = std::make_unique<Lease>(BlockChain(chain_root(options_.model, ns), block_tokens));
@@ -51,10 +48,13 @@ Result<LeaseId> Cache::acquire(const AcquireRequest& request) {
 }
 
 uint32_t Cache::lease_tokens_max() const {
-    const uint64_t tokens = uint64_t{pool_->slots_per_group()} * options_.layout.block_tokens;
-    for (const KvGroup& group : options_.layout.groups)
-        if (group.kind == KvKind::full)
-            return static_cast<uint32_t>(std::min<uint64_t>(tokens, UINT32_MAX));
+    const KvLayout& layout = options_.layout;
+    for (uint32_t g = 0; g < layout.groups.size(); ++g) {
+        if (layout.groups[g].kind != KvKind::full || layout.groups[g].keep == KvKeep::sinks)
+            continue;
+        const uint64_t blocks = pool_->slots(g) + layout.kept_blocks(g, ~0u).first;
+        return static_cast<uint32_t>(std::min<uint64_t>(blocks * layout.block_tokens, UINT32_MAX));
+    }
     return UINT32_MAX;  // windows slide on
 }
 
@@ -70,7 +70,8 @@ Cache::Survey Cache::survey(const BlockChain& chain, const TenantKeys& tenant, u
     for (uint32_t g = 0; g < found.sources.size(); ++g) {
         keys.clear();
         where.clear();
-        for (uint32_t b = 0; b < limit; ++b) {
+        const BlockRange kept = options_.layout.kept_blocks(g, limit);
+        for (uint32_t b = kept.first; b < kept.end; ++b) {
             if (b < found.known_blocks && index_->slot(found.known[b], g, Tier::g1) != kNoSlot) {
                 found.sources[g][b] = Source::g1;
                 continue;
@@ -102,10 +103,9 @@ uint32_t Cache::plan(const Survey& found, uint32_t prompt_tokens, MissReason& re
         blocks[b].loadable = true;
         blocks[b].can_end = found.ends[b];
         for (uint32_t g = 0; g < found.sources.size(); ++g) {
-            const uint32_t first =
-                first_needed_block(options_.layout.groups[g], options_.layout.block_tokens,
-                                   found.usable * options_.layout.block_tokens);
-            if (b < first) continue;
+            if (!options_.layout.needed_blocks(g, found.usable * options_.layout.block_tokens)
+                     .has(b))
+                continue;
             const Tier tier = tier_of(found.sources[g][b]);
             blocks[b].slowest = std::max(blocks[b].slowest, tier);
             if (tier != Tier::g1)
@@ -169,17 +169,15 @@ bool Cache::hold_prefix(Lease& held, const Survey& found, uint32_t use) {
         held.tables[g].slabs.assign(use, nullptr);
         held.tables[g].slots.assign(use, kNoArenaSlot);
         // In G1 already, or on the way: pinned before anything is evicted for the rest.
-        const uint32_t first =
-            first_needed_block(options_.layout.groups[g], block_tokens, use * block_tokens);
-        for (uint32_t b = first; b < use; ++b) {
+        const BlockRange needed = options_.layout.needed_blocks(g, use * block_tokens);
+        for (uint32_t b = needed.first; b < needed.end; ++b) {
             const uint32_t slot = index_->slot(held.known[b], g, Tier::g1);
             if (slot != kNoSlot) hold_block(held, g, b, slot);
         }
     }
     for (uint32_t g = 0; g < held.tables.size(); ++g) {
-        const uint32_t first =
-            first_needed_block(options_.layout.groups[g], block_tokens, use * block_tokens);
-        for (uint32_t b = first; b < use; ++b) {
+        const BlockRange needed = options_.layout.needed_blocks(g, use * block_tokens);
+        for (uint32_t b = needed.first; b < needed.end; ++b) {
             if (held.tables[g].slots[b] != kNoArenaSlot) continue;
             const BlockKey k = held.keys->key(g, held.chain.blocks()[b]);
             if (const auto it = loading_.find(k); it != loading_.end()) {
@@ -266,8 +264,9 @@ void Cache::let_go(Lease& held) {
 
 // A prompt that ends with a block, all of it in G1: the lease gets a copy of that last block to
 // write its last token into, and computes one token instead of a whole block. Publishing it finds
-// the original.
+// the original. With codes its exact numbers are gone, and it is computed.
 void Cache::copy_last_block(Lease& held) {
+    if (options_.layout.coded()) return;
     const uint32_t block_tokens = options_.layout.block_tokens;
     const uint32_t last = held.prompt_tokens / block_tokens - 1;
     if (held.prompt_tokens % block_tokens != 0 || last == 0 ||

@@ -17,7 +17,7 @@ void Cache::owe(uint32_t group, uint32_t slot, uint8_t tiers) {
     if (tiers == 0) return;
     SlotState& state = slot_states_[group][slot];
     if (state.due == 0) {
-        due_.push_newest(0, group * pool_->slots_per_group() + slot);
+        due_.push_newest(0, group * due_stride_ + slot);
         due_bytes_ += options_.layout.slab_bytes(group);
         pool_->set_owed(group, slot, true);
     }
@@ -28,7 +28,7 @@ void Cache::owe(uint32_t group, uint32_t slot, uint8_t tiers) {
 uint8_t Cache::take_due(uint32_t group, uint32_t slot) {
     SlotState& state = slot_states_[group][slot];
     if (state.due == 0) return 0;
-    due_.remove(0, group * pool_->slots_per_group() + slot);
+    due_.remove(0, group * due_stride_ + slot);
     due_bytes_ -= options_.layout.slab_bytes(group);
     pool_->set_owed(group, slot, false);
     return std::exchange(state.due, 0);
@@ -43,12 +43,11 @@ uint64_t Cache::store_bytes_max() const {
 void Cache::begin_stores(uint64_t held_bytes_max) {
     begin_copies();
     std::vector<StoreItem> items;
-    const uint32_t slots = pool_->slots_per_group();
     while (due_.size(0) > 0) {
         const uint32_t id = due_.oldest(0);
-        const uint64_t bytes = options_.layout.slab_bytes(id / slots);
+        const uint64_t bytes = options_.layout.slab_bytes(id / due_stride_);
         if (held_store_bytes_ > 0 && held_store_bytes_ + bytes > held_bytes_max) break;
-        items.push_back(hold_for_store(id / slots, id % slots));
+        items.push_back(hold_for_store(id / due_stride_, id % due_stride_));
     }
     submit_stores(std::move(items));
 }

@@ -110,10 +110,9 @@ CacheExplanation Cache::explain(TokenSpan prompt, const Namespace& ns) {
     for (uint32_t b = 0; b < answer.hit_blocks; ++b) {
         Tier slowest = Tier::g1;
         for (uint32_t g = 0; g < found.sources.size(); ++g) {
-            const uint32_t first =
-                first_needed_block(options_.layout.groups[g], options_.layout.block_tokens,
-                                   answer.hit_blocks * options_.layout.block_tokens);
-            if (b >= first) slowest = std::max(slowest, tier_of(found.sources[g][b]));
+            const BlockRange needed =
+                options_.layout.needed_blocks(g, answer.hit_blocks * options_.layout.block_tokens);
+            if (needed.has(b)) slowest = std::max(slowest, tier_of(found.sources[g][b]));
         }
         ++answer.blocks_by_tier[static_cast<int>(slowest)];
     }

@@ -54,14 +54,14 @@ LoadLeft Cache::load_left(LeaseId id) const {
 }
 
 Status Cache::wait_layer(LeaseId id, uint32_t layer, int64_t timeout_ns) {
-    const LayerPlace place = layer_places_[layer];
     const int64_t end_ns = now_ns() + timeout_ns;
     const Lease& held = lease(id);
     // A load that has reported already is known here alone.
     if (held.load_failed) return make_error(Code::corrupt, "a load failed");
     for (const LandingRef& landing : held.landings) {
-        if (landing.group != place.group) continue;
-        switch (landing.progress->wait(place.index + 1, std::max<int64_t>(0, end_ns - now_ns()))) {
+        const std::vector<uint32_t>& upto = layers_upto_[landing.group];
+        if (layer >= upto.size() || upto[layer] == 0) continue;
+        switch (landing.progress->wait(upto[layer], std::max<int64_t>(0, end_ns - now_ns()))) {
             case Landing::timeout:
                 return make_error(Code::timeout, "a layer has not landed in time");
             case Landing::failed:

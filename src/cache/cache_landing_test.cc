@@ -36,9 +36,8 @@ class CacheLanding : public ::testing::Test {
         const size_t bytes = h_.options.layout.layer_bytes(group);
         const uint32_t blocks = h_.cache->info(id).cached_tokens / kBlockTokens;
         bool right = true;
-        for (uint32_t b = first_needed_block(h_.options.layout.groups[group], kBlockTokens,
-                                             blocks * kBlockTokens);
-             b < blocks; ++b) {
+        const BlockRange needed = h_.options.layout.needed_blocks(group, blocks * kBlockTokens);
+        for (uint32_t b = needed.first; b < needed.end; ++b) {
             const std::vector<std::byte> want = h_.payload(group, chain.blocks()[b]);
             right &= std::memcmp(h_.cache->table(id, group)[b] + kSlabHeaderBytes + index * bytes,
                                  want.data() + index * bytes, bytes) == 0;

@@ -115,8 +115,10 @@ Status Cache::match(const LoadItem& item) const {
                              item.parent,
                              options_.model,
                              options_.layout.digest(),
-                             kCodecRaw16,
+                             options_.layout.groups[item.group].pages.codec,
+                             options_.layout.groups[item.group].pages.version,
                              static_cast<uint16_t>(item.group),
+                             page_description(options_.layout, item.group),
                              item.tokens};
     return match_slab(pool_->data(item.group, item.slot), expected);
 }

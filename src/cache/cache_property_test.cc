@@ -91,7 +91,7 @@ TEST_P(CacheProperty, PagesAreRightAndNothingLeaks) {
     const uint64_t seed = GetParam();
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
-    Harness h(40);
+    Harness h(40, seed % 3 == 0 ? testing::coded_layout() : testing::two_group_layout());
     h.write_through = seed % 2 == 0;
     h.options.demotion_bytes_max = 0;  // few copies, so that some are refused
     h.open();
@@ -154,27 +154,31 @@ INSTANTIATE_TEST_SUITE_P(Seeds, CacheProperty, ::testing::Range<uint64_t>(1, 41)
 
 // longest_usable against its definition.
 TEST(Lookup, LongestUsableMatchesItsDefinition) {
-    const KvLayout layout = testing::two_group_layout();
     Random random(5);
     for (int round = 0; round < 3000; ++round) {
+        const KvLayout layout =
+            round % 2 == 0 ? testing::two_group_layout() : testing::coded_layout();
         const uint32_t blocks = 1 + random.below(12);
-        SourceTable sources(2, std::vector<Source>(blocks));
+        SourceTable sources(layout.groups.size(), std::vector<Source>(blocks));
         for (auto& group : sources)
             for (Source& source : group)
                 source = random.below(5) == 0 ? Source::absent : Source::g1;
         uint32_t want = 0;
         for (uint32_t n = 1; n <= blocks; ++n) {
             bool usable = true;
-            for (size_t g = 0; g < 2; ++g) {
+            for (size_t g = 0; g < layout.groups.size(); ++g) {
+                const KvKeep keep = layout.groups[g].keep;
                 // A query at position n * 16 sees keys above n * 16 - window.
                 const int64_t lowest =
                     layout.groups[g].kind == KvKind::full
                         ? 0
                         : std::max<int64_t>(0,
                                             int64_t{n} * 16 - layout.groups[g].window_tokens + 1);
-                for (uint32_t b = 0; b < n; ++b)
+                for (uint32_t b = 0; b < n; ++b) {
+                    if (keep == (b < 2 ? KvKeep::rest : KvKeep::sinks)) continue;
                     if (int64_t{b} * 16 + 15 >= lowest && sources[g][b] == Source::absent)
                         usable = false;
+                }
             }
             if (usable) want = n;
         }

@@ -27,7 +27,7 @@ void Cache::commit(LeaseId id, uint32_t computed_tokens) {
         for (uint32_t b = from; b < held.known.size(); ++b) publish_block(held, b);
         retry_waiting_ = true;
     }
-    trim_windows(held);
+    trim(held);
 }
 
 void Cache::publish_block(Lease& held, uint32_t block) {
@@ -42,6 +42,7 @@ void Cache::publish_block(Lease& held, uint32_t block) {
         LeaseTable& table = held.tables[g];
         const uint32_t slot = table.slots[block];
         if (slot == kNoArenaSlot) continue;  // below the window already
+        if (!options_.layout.kept_blocks(g, block + 1).has(block)) continue;  // the lease's own
         const uint32_t existing = index_->slot(held.known[block], g, Tier::g1);
         if (existing != kNoSlot) {
             // Somebody published the same block first. The bytes are the same by construction, so
@@ -77,6 +78,9 @@ void Cache::write_header(const Lease& held, uint32_t group, uint32_t block,
     header.parent_prefix = held.chain.parent(block);
     header.model = options_.model;
     header.layout_digest = options_.layout.digest();
+    header.codec = shape.pages.codec;
+    header.codec_version = shape.pages.version;
+    header.page = page_description(options_.layout, group);
     header.layer_count = static_cast<uint16_t>(shape.layers.size());
     header.layer_bytes = static_cast<uint32_t>(options_.layout.layer_bytes(group));
     header.token_count = options_.layout.block_tokens;
@@ -203,18 +207,25 @@ bool Cache::store_all() {
     return all_down && due_.size(0) == 0 && stats_.pending_stores == 0;
 }
 
-// Window groups: blocks below what the next query can see are let go.
-void Cache::trim_windows(Lease& held) {
+// Whole blocks that the next query does not read are let go: those that its window has passed, and
+// exact pages of what is read as codes from now on.
+void Cache::trim(Lease& held) {
+    const uint32_t whole = held.computed_tokens / options_.layout.block_tokens;
     for (uint32_t g = 0; g < held.tables.size(); ++g) {
-        LeaseTable& table = held.tables[g];
-        const uint32_t first = first_needed_block(
-            options_.layout.groups[g], options_.layout.block_tokens, held.computed_tokens);
-        const auto end = std::min<size_t>(first, table.slots.size());
-        for (size_t b = end; b-- > 0 && table.slots[b] != kNoArenaSlot;) {
-            pool_->unpin(g, table.slots[b]);
-            table.slots[b] = kNoArenaSlot;
-            table.slabs[b] = nullptr;
-        }
+        const BlockRange needed = options_.layout.needed_blocks(g, held.computed_tokens);
+        let_go_blocks(held, g, {0, std::min(needed.first, needed.end)});
+        let_go_blocks(held, g, {needed.end, whole});
+    }
+}
+
+// What is held of them lies at their end: what lies before was let go earlier.
+void Cache::let_go_blocks(Lease& held, uint32_t group, BlockRange blocks) {
+    LeaseTable& table = held.tables[group];
+    const auto end = std::min<size_t>(blocks.end, table.slots.size());
+    for (size_t b = end; b-- > blocks.first && table.slots[b] != kNoArenaSlot;) {
+        pool_->unpin(group, table.slots[b]);
+        table.slots[b] = kNoArenaSlot;
+        table.slabs[b] = nullptr;
     }
 }
 

@@ -25,6 +25,10 @@ struct CacheOptions {
     std::string_view evict = "lru";  // a row of eviction_table()
     bool enabled = true;             // false: leases share nothing, nothing is kept
     uint32_t index_blocks_max = 1 << 20;
+    // What grow() will be asked for: tokens between two commits of one lease, and leases at once.
+    // With codes, exact pages for as much are set aside (tier/arena/slot_arena.h).
+    uint32_t step_tokens = 512;
+    uint32_t leases_max = 64;
     uint64_t pending_store_bytes_max = uint64_t{256} << 20;  // pinned; also at most a quarter of G1
     uint64_t demotion_bytes_max = uint64_t{64} << 20;        // copies on their way to a lower tier
     CostModel cost;

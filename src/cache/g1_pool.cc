@@ -9,11 +9,11 @@ namespace quire {
 G1Pool::G1Pool(const KvLayout& layout, SlotArena& arena, PrefixIndex& index,
                const EvictionRow& policy, OnEvict on_evict)
     : arena_(arena), index_(index), on_evict_(std::move(on_evict)) {
-    for (const KvGroup& group : layout.groups) {
+    for (size_t g = 0; g < layout.groups.size(); ++g) {
         Group& made = groups_.emplace_back();
-        made.slots.resize(arena.slots_per_group());
-        made.policy = policy.make(arena.slots_per_group());
-        made.chained = group.kind == KvKind::full;
+        made.slots.resize(arena.slots(g));
+        made.policy = policy.make(arena.slots(g));
+        made.chained = layout.groups[g].kind == KvKind::full;
     }
 }
 
@@ -116,7 +116,7 @@ uint64_t G1Pool::evict_all() {
 }
 
 uint32_t G1Pool::available(uint32_t group) const {
-    return arena_.slots_per_group() - groups_[group].pinned;
+    return arena_.slots(group) - groups_[group].pinned;
 }
 
 G1Pool::Stats G1Pool::stats() const {
@@ -125,8 +125,7 @@ G1Pool::Stats G1Pool::stats() const {
     for (uint32_t g = 0; g < groups_.size(); ++g) {
         stats.published += groups_[g].published;
         stats.pinned += groups_[g].pinned;
-        stats.used_bytes +=
-            uint64_t{arena_.slots_per_group() - arena_.free_slots(g)} * arena_.slab_bytes(g);
+        stats.used_bytes += uint64_t{arena_.slots(g) - arena_.free_slots(g)} * arena_.slab_bytes(g);
     }
     return stats;
 }

@@ -52,7 +52,7 @@ class G1Pool {
     BlockIndex block(uint32_t group, uint32_t slot) const { return meta(group, slot).block; }
     // Slots that take() could return now, counting what can be evicted (an upper bound).
     uint32_t available(uint32_t group) const;
-    uint32_t slots_per_group() const { return arena_.slots_per_group(); }
+    uint32_t slots(uint32_t group) const { return arena_.slots(group); }
     std::span<std::byte> data(uint32_t group, uint32_t slot) const {
         return arena_.data(group, slot);
     }

@@ -49,9 +49,6 @@ constexpr Tier tier_of(Source source) {
 // sources[group][block]
 using SourceTable = std::vector<std::vector<Source>>;
 
-// First block that holds a key which a query at `position` can see: 0 for full attention.
-uint32_t first_needed_block(const KvGroup& group, uint32_t block_tokens, uint32_t position);
-
 // For each n in [1, limit], at index n - 1: whether every group has all the blocks that it needs
 // for a query at n * B. A shorter prefix may lack a window that a longer one does not need.
 std::vector<bool> usable_ends(const KvLayout& layout, const SourceTable& sources, uint32_t limit);

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/hash.h"
 
 namespace quire {
 
 namespace {
+
+constexpr uint32_t kCodedLayoutVersion = 1;
 
 Status validate_group(const KvGroup& group) {
     if (group.kind != KvKind::full && group.kind != KvKind::window)
@@ -41,7 +44,12 @@ Status KvLayout::validate() const {
     if (groups.empty() || groups.size() > kMaxGroups)
         return make_error(Code::invalid, "a layout needs 1 to " + std::to_string(kMaxGroups) +
                                              " groups, not " + std::to_string(groups.size()));
-    std::set<uint16_t> seen;
+    if (sink_tokens % block_tokens != 0 || sink_tokens > kMaxSinkTokens)
+        return make_error(Code::invalid, "sink_tokens must be a multiple of block_tokens up to " +
+                                             std::to_string(kMaxSinkTokens) + ", not " +
+                                             std::to_string(sink_tokens));
+    std::set<std::pair<KvKeep, uint16_t>> seen;
+    std::set<KvKeep> keeps;
     for (size_t g = 0; g < groups.size(); ++g) {
         QUIRE_TRY(validate_group(groups[g]));
         if (payload_bytes(g) > kMaxPayloadBytes)
@@ -50,14 +58,45 @@ Status KvLayout::validate() const {
                                                  " bytes, at most 1 GiB is allowed; use a smaller "
                                                  "block_tokens");
         for (const uint16_t layer : groups[g].layers)
-            if (!seen.insert(layer).second)
+            if (!seen.insert({groups[g].keep, layer}).second)
                 return make_error(Code::invalid,
                                   "layer " + std::to_string(layer) + " appears twice");
+        keeps.insert(groups[g].keep);
     }
+    if (keeps.contains(KvKeep::all) ? keeps.size() > 1 : keeps.size() < 2)
+        return make_error(Code::invalid,
+                          "either every group keeps all blocks, or some the sinks and some the "
+                          "rest");
     return {};
 }
 
+bool KvLayout::coded() const {
+    return std::ranges::any_of(groups, [](const KvGroup& g) { return g.keep == KvKeep::rest; });
+}
+
+BlockRange KvLayout::kept_blocks(size_t group, uint32_t n) const {
+    switch (groups[group].keep) {
+        case KvKeep::sinks:
+            return {0, std::min(n, sink_blocks())};
+        case KvKeep::rest:
+            return {std::min(n, sink_blocks()), n};
+        case KvKeep::all:
+            break;
+    }
+    return {0, n};
+}
+
+BlockRange KvLayout::needed_blocks(size_t group, uint32_t position) const {
+    const KvGroup& shape = groups[group];
+    BlockRange range = kept_blocks(group, position / block_tokens);
+    // A query at p sees keys in (p - window, p].
+    if (shape.kind == KvKind::window && position >= shape.window_tokens)
+        range.first = std::max(range.first, (position - shape.window_tokens + 1) / block_tokens);
+    return range;
+}
+
 size_t KvLayout::page_bytes(size_t group) const {
+    if (groups[group].pages.bytes > 0) return groups[group].pages.bytes;
     return 2 * size_t{block_tokens} * groups[group].head_dim * element_bytes();
 }
 
@@ -80,8 +119,20 @@ size_t KvLayout::slab_bytes(size_t group) const {
 
 size_t KvLayout::bytes_per_token() const {
     size_t bytes = 0;
-    for (size_t g = 0; g < groups.size(); ++g) bytes += payload_bytes(g);
+    for (size_t g = 0; g < groups.size(); ++g)
+        if (groups[g].keep != KvKeep::sinks) bytes += payload_bytes(g);
     return bytes / block_tokens;
+}
+
+uint64_t KvLayout::sequence_bytes(uint32_t tokens) const {
+    uint64_t bytes = 0;
+    for (size_t g = 0; g < groups.size(); ++g) {
+        const uint32_t last = tokens == 0 ? 0 : tokens - 1;
+        uint64_t blocks = needed_blocks(g, last).count();
+        if (groups[g].keep != KvKeep::rest && tokens > 0) ++blocks;
+        bytes += blocks * payload_bytes(g);
+    }
+    return bytes;
 }
 
 Hash128 KvLayout::digest() const {
@@ -94,8 +145,36 @@ Hash128 KvLayout::digest() const {
                       group.head_dim, static_cast<uint32_t>(group.layers.size())});
         words.insert(words.end(), group.layers.begin(), group.layers.end());
     }
+    // Layouts without codes keep the digest that they had before there were any.
+    if (coded()) {
+        words.insert(words.end(), {kCodedLayoutVersion, sink_tokens});
+        for (const KvGroup& group : groups) {
+            const Hash128& t = group.pages.transform;
+            words.insert(
+                words.end(),
+                {static_cast<uint32_t>(group.keep), group.pages.codec, group.pages.version,
+                 group.pages.bytes, static_cast<uint32_t>(t.hi), static_cast<uint32_t>(t.hi >> 32),
+                 static_cast<uint32_t>(t.lo), static_cast<uint32_t>(t.lo >> 32)});
+        }
+    }
     const Digest128 d = sha256_128(std::as_bytes(std::span(words)));
     return {d.hi, d.lo};
+}
+
+KvLayout split_for_codes(const KvLayout& layout, uint32_t sink_tokens,
+                         const std::vector<KvPages>& pages, const Hash128& transform) {
+    KvLayout split = layout;
+    split.sink_tokens = sink_tokens;
+    for (KvGroup& group : split.groups) {
+        group.keep = KvKeep::sinks;
+        group.pages.transform = transform;
+    }
+    for (size_t i = 0; i < layout.groups.size(); ++i) {
+        KvGroup& group = split.groups.emplace_back(layout.groups[i]);
+        group.keep = KvKeep::rest;
+        group.pages = pages[i];
+    }
+    return split;
 }
 
 }  // namespace quire

@@ -104,6 +104,86 @@ TEST(KvLayout, EveryFieldChangesTheDigest) {
     EXPECT_EQ(digests.size(), std::size(edits));
 }
 
+KvLayout coded(uint32_t sink_tokens = 32) {
+    return split_for_codes(two_groups(), sink_tokens,
+                           {{.codec = 7, .version = 1, .bytes = 4160, .transform = {1, 2}},
+                            {.codec = 7, .version = 1, .bytes = 4160, .transform = {1, 2}}},
+                           {3, 4});
+}
+
+TEST(KvLayout, WithCodesEveryGroupIsSplitInTwo) {
+    const KvLayout layout = coded();
+    ASSERT_TRUE(layout.validate().ok());
+    ASSERT_EQ(layout.groups.size(), 4u);
+    EXPECT_FALSE(two_groups().coded());
+    EXPECT_TRUE(layout.coded());
+    EXPECT_EQ(layout.page_bytes(0), two_groups().page_bytes(0));
+    EXPECT_EQ(layout.page_bytes(2), 4160u);
+    EXPECT_EQ(layout.layer_offset(3, 2), kSlabHeaderBytes + 2 * 4160);
+    EXPECT_EQ(layout.bytes_per_token(), 6u * 4160 / 16);
+    // Two sinks and an open block exact, one block as codes; the windows see all of it.
+    EXPECT_EQ(layout.sequence_bytes(60), 6u * (3 * 16384 + 4160));
+    EXPECT_EQ(two_groups().sequence_bytes(60), 6u * 4 * 16384);
+    EXPECT_EQ(layout.sequence_bytes(0), 0u);
+}
+
+// By the definition: which keys a query sees, which of them are sinks, which in its own block.
+TEST(KvLayout, NeededBlocksHoldWhatAQueryReads) {
+    for (const KvLayout& layout : {two_groups(), coded(32), coded(0)}) {
+        for (size_t g = 0; g < layout.groups.size(); ++g) {
+            const KvGroup& group = layout.groups[g];
+            for (uint32_t position = 0; position < 700; ++position) {
+                std::set<uint32_t> want;
+                for (uint32_t key = 0; key < position / 16 * 16; ++key) {
+                    if (group.kind == KvKind::window && key + group.window_tokens <= position)
+                        continue;
+                    if (group.keep == KvKeep::sinks && key >= layout.sink_tokens) continue;
+                    if (group.keep == KvKeep::rest && key < layout.sink_tokens) continue;
+                    want.insert(key / 16);
+                }
+                const BlockRange needed = layout.needed_blocks(g, position);
+                ASSERT_EQ(needed.count(), want.size()) << "group " << g << " at " << position;
+                for (const uint32_t b : want) ASSERT_TRUE(needed.has(b));
+            }
+        }
+    }
+}
+
+TEST(KvLayout, WhateverIsSaidOfCodesChangesTheDigest) {
+    using Edit = void (*)(KvLayout&);
+    const Edit edits[] = {
+        [](KvLayout&) {},
+        [](KvLayout& l) { l = two_groups(); },
+        [](KvLayout& l) { l.sink_tokens = 16; },
+        [](KvLayout& l) { l.groups[2].pages.codec = 8; },
+        [](KvLayout& l) { l.groups[2].pages.version = 2; },
+        [](KvLayout& l) { l.groups[2].pages.bytes = 4192; },
+        [](KvLayout& l) { l.groups[2].pages.transform.hi = 9; },
+        [](KvLayout& l) { l.groups[2].pages.transform.lo = 9; },
+        [](KvLayout& l) { l.groups[0].pages.transform.lo = 9; },
+        [](KvLayout& l) { l.groups[3].pages.codec = 8; },
+        [](KvLayout& l) { std::swap(l.groups[0].keep, l.groups[2].keep); },
+    };
+    std::set<Hash128> digests;
+    for (const Edit edit : edits) {
+        KvLayout layout = coded();
+        edit(layout);
+        digests.insert(layout.digest());
+    }
+    EXPECT_EQ(digests.size(), std::size(edits));
+}
+
+TEST(KvLayout, HalfALayoutWithCodesIsRefused) {
+    KvLayout layout = coded();
+    layout.groups.resize(2);
+    EXPECT_EQ(layout.validate().code(), Code::invalid);
+    layout = coded();
+    layout.groups[1].keep = KvKeep::all;
+    EXPECT_EQ(layout.validate().code(), Code::invalid);
+    EXPECT_EQ(coded(24).validate().code(), Code::invalid);
+    EXPECT_EQ(coded(1 << 20).validate().code(), Code::invalid);
+}
+
 TEST(KvLayout, BadLayoutsAreRefusedByName) {
     struct Case {
         void (*edit)(KvLayout&);

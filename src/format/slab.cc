@@ -67,6 +67,19 @@ void check_alignment(std::span<const std::byte> slab) {
 
 }  // namespace
 
+codec::PageDescription page_description(const KvLayout& layout, size_t group) {
+    if (!layout.coded()) return {};
+    const KvGroup& shape = layout.groups[group];
+    return {.codec = shape.pages.codec,
+            .version = shape.pages.version,
+            .element = static_cast<uint8_t>(layout.element),
+            .head_dim = static_cast<uint16_t>(shape.head_dim),
+            .kv_heads = static_cast<uint16_t>(shape.kv_heads),
+            .block_tokens = static_cast<uint16_t>(layout.block_tokens),
+            .page_bytes = static_cast<uint32_t>(layout.page_bytes(group)),
+            .sidecar = shape.pages.transform};
+}
+
 void seal_slab(std::span<std::byte> slab) {
     check_alignment(slab);
     QUIRE_CHECK(slab.size() >= kSlabHeaderBytes, "slab smaller than its header");
@@ -132,6 +145,10 @@ Status match_slab(std::span<const std::byte> slab, const SlabExpectation& expect
     if (h.layout_digest != expected.layout_digest)
         return other("KV layout: " + h.layout_digest.to_hex());
     if (h.codec != expected.codec) return other("codec: " + std::to_string(h.codec));
+    if (h.codec_version != expected.codec_version)
+        return other("codec version: " + std::to_string(h.codec_version));
+    if (const Status pages = codec::match_description(h.page, expected.page); !pages.ok())
+        return other("way of coding: " + pages.error().message);
     if (h.group != expected.group) return other("group: " + std::to_string(h.group));
     if (h.prefix != expected.prefix) return other("prefix: " + h.prefix.value.to_hex());
     if (h.parent_prefix != expected.parent_prefix)

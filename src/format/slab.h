@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "codec/description.h"
 #include "core/chain.h"
 #include "core/kv_layout.h"
 
@@ -20,7 +21,6 @@ namespace quire {
 
 inline constexpr uint32_t kSlabMagic = 0x42535551;  // "QUSB"
 inline constexpr uint16_t kSlabVersion = 1;
-inline constexpr uint32_t kCodecRaw16 = 1;  // codec id of uncoded 16-bit pages
 inline constexpr size_t kTenantBytesMax = 64;
 
 struct SlabHeader {
@@ -47,7 +47,9 @@ struct SlabHeader {
     std::array<char, kTenantBytesMax> tenant{};  // name (cut to fit), for inspection only
     std::array<TokenId, kMaxBlockTokens> tokens{};
     std::array<uint32_t, kMaxGroupLayers> layer_crc{};
-    std::array<std::byte, 1848> reserved{};
+    // Of pages that are not simply 16 bit: page_description(). Otherwise zero.
+    codec::PageDescription page;
+    std::array<std::byte, 1808> reserved{};
 };
 static_assert(sizeof(SlabHeader) == kSlabHeaderBytes);
 
@@ -60,9 +62,14 @@ struct SlabExpectation {
     ModelId model;
     Hash128 layout_digest;
     uint32_t codec = kCodecRaw16;
+    uint16_t codec_version = 1;
     uint16_t group = 0;
+    codec::PageDescription page;
     TokenSpan tokens;
 };
+
+// What a group's pages say about themselves; zero in a layout without codes.
+codec::PageDescription page_description(const KvLayout& layout, size_t group);
 
 // All functions below: pure, any thread, and slab.data() must be aligned for SlabHeader (buffers of
 // slabs are 4 KiB aligned anyway).

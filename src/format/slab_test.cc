@@ -55,8 +55,16 @@ Buffer make_slab(uint16_t layers, uint32_t layer_bytes, uint64_t seed) {
 
 SlabExpectation expectation_of(const Buffer& slab) {
     const SlabHeader& h = slab_header(slab.bytes());
-    return {h.key,           h.prefix, h.parent_prefix, h.model,
-            h.layout_digest, h.codec,  h.group,         TokenSpan(h.tokens.data(), h.token_count)};
+    return {.key = h.key,
+            .prefix = h.prefix,
+            .parent_prefix = h.parent_prefix,
+            .model = h.model,
+            .layout_digest = h.layout_digest,
+            .codec = h.codec,
+            .codec_version = h.codec_version,
+            .group = h.group,
+            .page = h.page,
+            .tokens = TokenSpan(h.tokens.data(), h.token_count)};
 }
 
 // Recomputes the header CRC the slow way, as if a writer had meant the header so.
@@ -100,7 +108,34 @@ TEST(Slab, FieldOffsetsAreTheFormat) {
     EXPECT_EQ(offsetof(SlabHeader, tenant), 136u);
     EXPECT_EQ(offsetof(SlabHeader, tokens), 200u);
     EXPECT_EQ(offsetof(SlabHeader, layer_crc), 1224u);
-    EXPECT_EQ(offsetof(SlabHeader, reserved), 2248u);
+    EXPECT_EQ(offsetof(SlabHeader, page), 2248u);
+    EXPECT_EQ(offsetof(SlabHeader, reserved), 2288u);
+}
+
+// Codes tell what they are; plain 16-bit pages tell it as they always did, with zeros.
+TEST(Slab, PagesOfALayoutWithCodesDescribeThemselves) {
+    KvLayout plain;
+    plain.block_tokens = 64;
+    plain.groups = {{.layers = {0, 1}, .kv_heads = 3, .head_dim = 64}};
+    EXPECT_EQ(page_description(plain, 0), codec::PageDescription{});
+    const KvLayout split = split_for_codes(
+        plain, 64, {{.codec = 0x4603, .version = 1, .bytes = 5248, .transform = {1, 2}}}, {3, 4});
+    ASSERT_TRUE(split.validate().ok());
+    EXPECT_EQ(page_description(split, 0), (codec::PageDescription{.codec = kCodecRaw16,
+                                                                  .version = 1,
+                                                                  .head_dim = 64,
+                                                                  .kv_heads = 3,
+                                                                  .block_tokens = 64,
+                                                                  .page_bytes = 64 * 64 * 4,
+                                                                  .sidecar = {3, 4}}));
+    EXPECT_EQ(page_description(split, 1), (codec::PageDescription{.codec = 0x4603,
+                                                                  .version = 1,
+                                                                  .head_dim = 64,
+                                                                  .kv_heads = 3,
+                                                                  .block_tokens = 64,
+                                                                  .page_bytes = 5248,
+                                                                  .sidecar = {1, 2}}));
+    EXPECT_TRUE(codec::codec_of(page_description(split, 1)).ok());
 }
 
 TEST(Slab, HeaderCrcIsThatOfTheHeaderWithItsFieldZero) {
@@ -201,6 +236,15 @@ TEST(Slab, AnotherBlockIsAMissThatSaysHow) {
     expect_miss(with([](auto& e) { e.model.value.hi ^= 1; }), "model");
     expect_miss(with([](auto& e) { e.layout_digest.lo ^= 1; }), "layout");
     expect_miss(with([](auto& e) { e.codec = 2; }), "codec");
+    expect_miss(with([](auto& e) { e.codec_version = 2; }), "codec version");
+    expect_miss(with([](auto& e) { e.page.codec = 2; }), "codec");
+    expect_miss(with([](auto& e) { e.page.version = 2; }), "codec");
+    expect_miss(with([](auto& e) { e.page.element = 1; }), "element");
+    expect_miss(with([](auto& e) { e.page.head_dim = 64; }), "head_dim");
+    expect_miss(with([](auto& e) { e.page.kv_heads = 3; }), "KV heads");
+    expect_miss(with([](auto& e) { e.page.block_tokens = 64; }), "number of tokens");
+    expect_miss(with([](auto& e) { e.page.page_bytes = 64; }), "size in bytes");
+    expect_miss(with([](auto& e) { e.page.sidecar.lo = 1; }), "sidecar");
     expect_miss(with([](auto& e) { e.group = 1; }), "group");
     expect_miss(with([](auto& e) { e.prefix.value.lo ^= 1; }), "prefix");
     expect_miss(with([](auto& e) { e.parent_prefix.value.lo ^= 1; }), "parent");

@@ -92,8 +92,10 @@ class NaiveIndex {
             const int64_t query = static_cast<int64_t>(n) * options_.block_tokens;
             for (int64_t key = 0; key < query; ++key) {
                 const bool seen = need.kind == KvKind::full || key > query - need.window_tokens;
-                const auto& block = *path[static_cast<size_t>(key) / options_.block_tokens];
-                if (seen && !resident(block, g, tiers)) return false;
+                const auto number = static_cast<size_t>(key) / options_.block_tokens;
+                const auto& block = *path[number];
+                const bool kept = number >= need.kept_from && number < need.kept_end;
+                if (seen && kept && !resident(block, g, tiers)) return false;
             }
         }
         return true;

@@ -29,10 +29,13 @@ inline constexpr BlockIndex kNoBlock = ~BlockIndex{0};
 inline constexpr uint32_t kNoSlot = ~uint32_t{0};
 
 // What a group needs for a prefix of n blocks to be usable: full needs blocks [0, n); window needs
-// only the blocks that hold keys a query at position n * block_tokens can see.
+// only the blocks that hold keys a query at position n * block_tokens can see. Of either, only
+// blocks [kept_from, kept_end): others are never there, nor missed.
 struct GroupNeed {
     KvKind kind = KvKind::full;
     uint32_t window_tokens = 0;
+    uint32_t kept_from = 0;
+    uint32_t kept_end = ~0u;
 };
 
 struct IndexOptions {

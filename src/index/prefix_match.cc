@@ -20,9 +20,18 @@ uint32_t window_blocks(const GroupNeed& need, uint32_t block_tokens) {
 struct GroupScan {
     const uint8_t* present = nullptr;
     uint32_t need = ~0u;  // trailing blocks that must be there; full: all
-    uint32_t streak = 0;  // trailing blocks that are there
+    uint32_t kept_from = 0;
+    uint32_t kept_end = ~0u;
+    uint32_t after_gap = 0;  // first block behind the last one that is missing
 
-    bool serves(uint32_t n) const { return streak >= std::min(n, need); }
+    void see(uint32_t block, bool there) {
+        if (!there && block >= kept_from && block < kept_end) after_gap = block + 1;
+    }
+    // Blocks [first, min(n, kept_end)) are needed: is none missing?
+    bool serves(uint32_t n) const {
+        const uint32_t first = std::max(n - std::min(n, need), kept_from);
+        return after_gap <= first;
+    }
 };
 
 }  // namespace
@@ -45,7 +54,8 @@ Match PrefixIndex::match(std::span<const BlockIndex> known, size_t chain_blocks,
         const State& s = *state_;
         for (uint32_t g = 0; g < s.group_count; ++g) {
             const GroupNeed& need = s.options.groups[g];
-            const bool needs_none = need.kind == KvKind::window && need.window_tokens <= 1;
+            const bool needs_none = (need.kind == KvKind::window && need.window_tokens <= 1) ||
+                                    best < need.kept_from || best >= need.kept_end;
             if (!needs_none && (s.groups[g].present[known[best]] & tiers.bits()) == 0) {
                 match.group = g;
                 break;
@@ -63,6 +73,8 @@ uint32_t PrefixIndex::servable(std::span<const BlockIndex> known, TierSet tiers,
     for (size_t g = 0; g < s.group_count; ++g) {
         const GroupNeed& need = s.options.groups[g];
         scans[g].present = s.groups[g].present.data();
+        scans[g].kept_from = need.kept_from;
+        scans[g].kept_end = need.kept_end;
         if (need.kind == KvKind::window) {
             scans[g].need = window_blocks(need, s.options.block_tokens);
         }
@@ -72,7 +84,7 @@ uint32_t PrefixIndex::servable(std::span<const BlockIndex> known, TierSet tiers,
     for (uint32_t i = 0; i < known.size(); ++i) {
         bool served = true;
         for (GroupScan& scan : active) {
-            scan.streak = (scan.present[known[i]] & tiers.bits()) != 0 ? scan.streak + 1 : 0;
+            scan.see(i, (scan.present[known[i]] & tiers.bits()) != 0);
             served &= scan.serves(i + 1);
         }
         if (served) best = i + 1;

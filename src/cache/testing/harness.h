@@ -24,6 +24,14 @@ inline KvLayout two_group_layout() {
     return layout;
 }
 
+// The same with codes and two blocks of sinks.
+inline KvLayout coded_layout() {
+    return split_for_codes(
+        two_group_layout(), 32,
+        {{.codec = 0x4603, .bytes = 192, .transform = {5, 6}}, {.codec = 0x4603, .bytes = 192}},
+        {7, 8});
+}
+
 class Harness {
  public:
     explicit Harness(uint32_t slots, KvLayout layout = two_group_layout(),
@@ -107,10 +115,12 @@ class Harness {
         chain.append(tokens);
         const uint32_t blocks = cache->info(id).cached_tokens / options.layout.block_tokens;
         for (uint32_t g = 0; g < options.layout.groups.size(); ++g) {
-            const uint32_t first =
-                first_needed_block(options.layout.groups[g], options.layout.block_tokens,
-                                   blocks * options.layout.block_tokens);
-            for (uint32_t b = first; b < blocks; ++b) {
+            const BlockRange needed =
+                options.layout.needed_blocks(g, blocks * options.layout.block_tokens);
+            for (uint32_t b = 0; b < blocks; ++b)
+                ASSERT_EQ(needed.has(b), cache->table(id, g)[b] != nullptr)
+                    << "group " << g << " block " << b;
+            for (uint32_t b = needed.first; b < needed.end; ++b) {
                 const std::byte* slab = cache->table(id, g)[b];
                 ASSERT_NE(slab, nullptr) << "group " << g << " block " << b;
                 const std::vector<std::byte> want = payload(g, chain.blocks()[b]);

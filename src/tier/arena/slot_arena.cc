@@ -1,43 +1,94 @@
 #include "tier/arena/slot_arena.h"
 
+#include <algorithm>
 #include <string>
 
 namespace quire {
+namespace {
+
+// One sink for so many other blocks: prompts are longer than a thousand tokens, or begin alike.
+constexpr uint32_t kBlocksPerSink = 16;
+
+struct Shares {
+    uint64_t slot_bytes = 0;  // of one slot in each group that does not keep only sinks
+    uint64_t sink_bytes = 0;  // the same for those that do
+    uint32_t sink_blocks = 0;
+    uint64_t open = 0;
+
+    uint64_t sinks(uint64_t slots) const {
+        if (sink_bytes == 0) return 0;
+        return open + std::max<uint64_t>(1, sink_blocks * (slots / kBlocksPerSink + 1));
+    }
+    uint64_t bytes(uint64_t slots) const { return slots * slot_bytes + sinks(slots) * sink_bytes; }
+};
+
+Shares shares_of(const KvLayout& layout, uint64_t budget_bytes, const OpenSlots& open) {
+    Shares shares;
+    shares.sink_blocks = layout.sink_blocks();
+    for (size_t g = 0; g < layout.groups.size(); ++g)
+        (layout.groups[g].keep == KvKeep::sinks ? shares.sink_bytes : shares.slot_bytes) +=
+            layout.slab_bytes(g);
+    if (shares.sink_bytes > 0)
+        shares.open = std::clamp<uint64_t>(budget_bytes / 4 / shares.sink_bytes, open.least,
+                                           std::max(open.least, open.most));
+    return shares;
+}
+
+// The most slots that fit.
+uint64_t slots_in(const Shares& shares, uint64_t budget_bytes) {
+    uint64_t low = 0, high = budget_bytes / shares.slot_bytes;
+    while (low < high) {
+        const uint64_t middle = low + (high - low + 1) / 2;
+        if (shares.bytes(middle) <= budget_bytes)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<SlotArena>> SlotArena::create(const KvLayout& layout, uint64_t budget_bytes,
-                                                     uint32_t min_slots, bool prefault) {
+                                                     uint32_t min_slots, bool prefault,
+                                                     const OpenSlots& open) {
     QUIRE_TRY(layout.validate());
-    uint64_t per_slot = 0;
-    for (size_t g = 0; g < layout.groups.size(); ++g) per_slot += layout.slab_bytes(g);
-    const uint64_t slots = budget_bytes / per_slot;
+    const Shares shares = shares_of(layout, budget_bytes, open);
+    const uint64_t slots = slots_in(shares, budget_bytes);
     if (slots < min_slots)
         return make_error(Code::full, "a KV budget of " + std::to_string(budget_bytes) +
                                           " bytes holds " + std::to_string(slots) +
                                           " blocks; this model needs at least " +
-                                          std::to_string(min_slots * per_slot) + " bytes");
+                                          std::to_string(shares.bytes(min_slots)) + " bytes");
     if (slots >= kNoArenaSlot) return make_error(Code::invalid, "a KV budget over 2^32 blocks");
 
     std::unique_ptr<SlotArena> made(new SlotArena());
     auto arena =
-        Arena::create({.bytes = slots * per_slot, .what = "KV blocks", .prefault = prefault});
+        Arena::create({.bytes = shares.bytes(slots), .what = "KV blocks", .prefault = prefault});
     if (!arena.ok()) return arena.error();
     made->arena_ = std::move(arena).value();
-    made->slots_ = static_cast<uint32_t>(slots);
     std::byte* next = made->arena_.data();
     for (size_t g = 0; g < layout.groups.size(); ++g) {
+        const auto count = static_cast<uint32_t>(
+            layout.groups[g].keep == KvKeep::sinks ? shares.sinks(slots) : slots);
+        made->slots_.push_back(count);
         made->bases_.push_back(next);
         made->slab_bytes_.push_back(layout.slab_bytes(g));
-        next += slots * layout.slab_bytes(g);
-        auto& free = made->free_.emplace_back(slots);
-        for (uint32_t i = 0; i < slots; ++i) free[i] = static_cast<uint32_t>(slots) - 1 - i;
+        next += count * layout.slab_bytes(g);
+        auto& free = made->free_.emplace_back(count);
+        for (uint32_t i = 0; i < count; ++i) free[i] = count - 1 - i;
     }
     return made;
 }
 
 uint64_t SlotArena::capacity_bytes() const {
     uint64_t bytes = 0;
-    for (size_t slab : slab_bytes_) bytes += uint64_t{slots_} * slab;
+    for (size_t g = 0; g < slots_.size(); ++g) bytes += uint64_t{slots_[g]} * slab_bytes_[g];
     return bytes;
+}
+
+uint32_t SlotArena::slots_max() const {
+    return std::ranges::max(slots_);
 }
 
 uint32_t SlotArena::take(size_t group) {

@@ -1,8 +1,11 @@
-// SlotArena: one region of memory cut into slab-sized slots, an equal number for every group.
+// SlotArena: one region of memory cut into slab-sized slots, an equal number for every group that
+// keeps the same blocks.
 //
 // G1 (what attention reads) and G2 (the host pool) are each one of these. A slot is addressed by
 // (group, number) and never moves, so attention and O_DIRECT I/O use it in place. Equal counts per
-// group mean that a token's KV always finds its place in all groups or in none. This class only
+// group mean that a token's KV always finds its place in all groups or in none. In a layout with
+// codes, groups that keep only sinks get fewer: some for open blocks, which G1 fills, and sinks for
+// every sixteenth block of the other groups. This class only
 // does arithmetic and a free list; who may use a slot is its owner's business. Not thread-safe but
 // for data(), which any thread may call.
 #pragma once
@@ -21,14 +24,24 @@ namespace quire {
 
 inline constexpr uint32_t kNoArenaSlot = ~uint32_t{0};
 
+// Slots for blocks being filled, in groups that keep only sinks: `least` at any price, up to `most`
+// while they take no more than a quarter of the budget.
+struct OpenSlots {
+    uint32_t least = 0;
+    uint32_t most = 0;
+};
+
 class SlotArena {
  public:
-    // full when fewer than `min_slots` slots fit the budget (the message says how many bytes would
-    // do); io when the machine refuses the memory.
+    // full when fewer than `min_slots` slots of each group but those of sinks fit the budget (the
+    // message says how many bytes would do); io when the machine refuses the memory.
     static Result<std::unique_ptr<SlotArena>> create(const KvLayout& layout, uint64_t budget_bytes,
-                                                     uint32_t min_slots, bool prefault = false);
+                                                     uint32_t min_slots, bool prefault = false,
+                                                     const OpenSlots& open = {});
 
-    uint32_t slots_per_group() const { return slots_; }
+    uint32_t slots(size_t group) const { return slots_[group]; }
+    // Of the group that has most.
+    uint32_t slots_max() const;
     size_t groups() const { return bases_.size(); }
     size_t slab_bytes(size_t group) const { return slab_bytes_[group]; }
     uint64_t capacity_bytes() const;
@@ -46,7 +59,7 @@ class SlotArena {
     SlotArena() = default;
 
     Arena arena_;
-    uint32_t slots_ = 0;
+    std::vector<uint32_t> slots_;  // per group
     std::vector<std::byte*> bases_;
     std::vector<size_t> slab_bytes_;
     std::vector<std::vector<uint32_t>> free_;  // per group, last in first out: warm slots first

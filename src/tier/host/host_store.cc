@@ -48,10 +48,10 @@ class HostStore final : public TierStore {
         : options_(options),
           arena_(std::move(arena)),
           workers_("quire-host", options.threads, options.queue_max) {
-        entries_.reserve(size_t{arena_->slots_per_group()} * arena_->groups());
+        entries_.reserve(size_t{arena_->slots_max()} * arena_->groups());
         for (size_t g = 0; g < arena_->groups(); ++g) {
-            policies_.push_back(evict.make(arena_->slots_per_group()));
-            by_slot_.emplace_back(arena_->slots_per_group(), nullptr);
+            policies_.push_back(evict.make(arena_->slots(g)));
+            by_slot_.emplace_back(arena_->slots(g), nullptr);
         }
     }
 
@@ -158,7 +158,7 @@ class HostStore final : public TierStore {
         stats.capacity_bytes = arena_->capacity_bytes();
         for (size_t g = 0; g < arena_->groups(); ++g)
             stats.used_bytes +=
-                uint64_t{arena_->slots_per_group() - arena_->free_slots(g)} * arena_->slab_bytes(g);
+                uint64_t{arena_->slots(g) - arena_->free_slots(g)} * arena_->slab_bytes(g);
         stats.pending = pending_.load();
         return stats;
     }

@@ -157,7 +157,7 @@ TEST(SlotArena, GivesEachSlotOnceAndInPlace) {
     const KvLayout layout = small_layout();
     auto arena = SlotArena::create(layout, 4 * layout.slab_bytes(0) + 100, 1);
     ASSERT_TRUE(arena.ok());
-    EXPECT_EQ((*arena)->slots_per_group(), 4u);
+    EXPECT_EQ((*arena)->slots(0), 4u);
     std::vector<uint32_t> taken;
     for (int i = 0; i < 4; ++i) taken.push_back((*arena)->take(0));
     EXPECT_EQ((*arena)->take(0), kNoArenaSlot);
@@ -170,6 +170,28 @@ TEST(SlotArena, GivesEachSlotOnceAndInPlace) {
     }
     (*arena)->give(0, 2);
     EXPECT_EQ((*arena)->take(0), 2u);
+}
+
+// With codes: few exact slots, equal numbers of the others, nothing over the budget.
+TEST(SlotArena, SetsAsideExactSlotsForSinksAndOpenBlocks) {
+    const KvLayout split = split_for_codes(small_layout(), 32, {{.codec = 3, .bytes = 288}}, {});
+    const uint64_t exact = split.slab_bytes(0), codes = split.slab_bytes(1);
+    for (const uint64_t budget : {16 * exact + 40 * codes, 200 * exact, 3000 * codes}) {
+        auto arena = SlotArena::create(split, budget, 8, false, {.least = 4, .most = 20});
+        ASSERT_TRUE(arena.ok());
+        const uint64_t open = std::clamp<uint64_t>(budget / 4 / exact, 4, 20);
+        EXPECT_EQ((*arena)->slots(0), open + 2 * ((*arena)->slots(1) / 16 + 1));
+        EXPECT_LE((*arena)->capacity_bytes(), budget);
+        EXPECT_GT((*arena)->capacity_bytes() + codes + 2 * exact, budget);
+        EXPECT_EQ((*arena)->slots_max(), std::max((*arena)->slots(0), (*arena)->slots(1)));
+        EXPECT_EQ((*arena)->data(1, 0).data(),
+                  (*arena)->data(0, 0).data() + (*arena)->slots(0) * exact);
+    }
+    auto none = SlotArena::create(split, 6 * exact + 7 * codes, 8, false, {.least = 4, .most = 20});
+    ASSERT_EQ(none.code(), Code::full);
+    EXPECT_NE(none.error().message.find(std::to_string(6 * exact + 8 * codes)), std::string::npos);
+    EXPECT_EQ(SlotArena::create(split, 6 * exact + 8 * codes, 8, false, {4, 20}).value()->slots(1),
+              8u);
 }
 
 }  // namespace
