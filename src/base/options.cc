@@ -20,6 +20,7 @@ constexpr std::string_view kDefaultTenant = "default";
 constexpr size_t kTenantMax = 64;
 constexpr uint64_t kKeyFileBytesMax = uint64_t{1} << 20;
 constexpr uint32_t kThreadsPerCoreMax = 4;
+constexpr uint32_t kCodedBlockTokens = 64;
 
 IsaChoice isa_of(std::string_view name) {
     if (name == "ref") return IsaChoice::ref;
@@ -61,6 +62,7 @@ class Builder {
         check_threads();
         if (out_.block_tokens % 16 != 0)
             note(fmt::format("block-tokens must be a multiple of 16, not {}", out_.block_tokens));
+        check_codec();
         if (!is_loopback(out_.host) && out_.api_keys.empty())
             note(fmt::format(
                 "listening on {} without a key would open the server to the network; give "
@@ -86,6 +88,9 @@ class Builder {
         out_.kv_memory_bytes = config_.size("kv_memory");
         out_.host_memory_bytes = config_.size("host_memory");
         out_.block_tokens = small("block_tokens");
+        out_.kv_codec = config_.text("kv_codec");
+        out_.kv_sinks = small("kv_sinks");
+        out_.kv_sidecar = config_.text("kv_sidecar");
         out_.evict = config_.text("evict");
         out_.admit_host = config_.text("admit_host");
         out_.admit_disk = config_.text("admit_disk");
@@ -114,6 +119,19 @@ class Builder {
             exact_size(out_.kv_memory_bytes), config_.origin("kv_memory"),
             exact_size(out_.host_memory_bytes), config_.origin("host_memory"),
             format_bytes(machine_)));
+    }
+
+    // Which codecs there are is known below; what they have in common is checked here.
+    void check_codec() {
+        const bool coded = !out_.kv_codec.empty() && out_.kv_codec != "raw16";
+        if (coded && !config_.is_default("block_tokens") && out_.block_tokens != kCodedBlockTokens)
+            note(fmt::format("with kv-codec {} a block has {} tokens; give no block-tokens",
+                             out_.kv_codec, kCodedBlockTokens));
+        if (out_.kv_sinks % kCodedBlockTokens != 0)
+            note(fmt::format("kv-sinks must be a multiple of {}, not {}", kCodedBlockTokens,
+                             out_.kv_sinks));
+        if (!coded && !out_.kv_sidecar.empty())
+            note("kv-sidecar is of use with a kv-codec only; name one, such as k8v8");
     }
 
     // Threads that compute wait for each other at every step, busily: many more than cores would

@@ -32,6 +32,9 @@ struct ServeOptions {
     std::string disk_path;           // G3; empty: none
     uint64_t disk_bytes = 0;
     uint32_t block_tokens = 0;
+    std::string kv_codec;
+    uint32_t kv_sinks = 0;   // tokens
+    std::string kv_sidecar;  // empty: none
     std::string evict;
     std::string admit_host;
     std::string admit_disk;

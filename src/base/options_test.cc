@@ -37,6 +37,8 @@ TEST(ServeOptions, DefaultsAreWhatTheReferenceSays) {
     EXPECT_EQ(o->host_memory_bytes, 4 * kGiB);
     EXPECT_TRUE(o->disk_path.empty());
     EXPECT_EQ(o->block_tokens, 16u);
+    EXPECT_EQ(o->kv_codec, "raw16");
+    EXPECT_EQ(o->kv_sinks, 64u);
     EXPECT_EQ(o->step_tokens, 512u);
     EXPECT_EQ(o->max_running, 64u);
     EXPECT_EQ(o->max_queue, 1024u);
@@ -159,6 +161,11 @@ TEST(ServeOptions, BadKeysAreNumberedNotShown) {
 TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_THAT(problem(options({{"block_tokens", "24"}})), HasSubstr("multiple of 16"));
     EXPECT_THAT(problem(options({{"block_tokens", "8"}})), HasSubstr("at least 16"));
+    EXPECT_THAT(problem(options({{"kv_codec", "k8v8"}, {"block_tokens", "32"}})),
+                HasSubstr("a block has 64 tokens"));
+    EXPECT_TRUE(options({{"kv_codec", "k8v8"}, {"block_tokens", "64"}}).ok());
+    EXPECT_THAT(problem(options({{"kv_sinks", "16"}})), HasSubstr("multiple of 64"));
+    EXPECT_THAT(problem(options({{"kv_sidecar", "x"}})), HasSubstr("kv-codec only"));
     EXPECT_THAT(problem(options({{"model", ""}, {"block_tokens", "24"}})),
                 Not(HasSubstr("no model")));
     const auto config = Config::load(serve_option_table(), {});

@@ -180,7 +180,7 @@ class Cache {
         MissReason reason = MissReason::never_seen;
         Tier tier = Tier::g1;
         int64_t ago_ns = -1;  // -1: unknown
-        ModelId holder;
+        SlabOrigin holder;
     };
     void set_miss(Lease& lease, const Survey& found, uint32_t use, uint32_t limit);
     Why why_missing(const BlockChain& chain, const Namespace& ns, const Survey& found,

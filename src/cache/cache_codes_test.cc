@@ -96,6 +96,11 @@ TEST(CacheCodes, PagesCodedOtherwiseAreNeverFound) {
         h.options.layout = coded_layout();
         edit(h.options.layout);
         h.open();
+        const CacheExplanation why = h.cache->explain(prompt, {});
+        EXPECT_EQ(why.reason, MissReason::other_model);
+        EXPECT_EQ(why.holder, h.options.model);
+        EXPECT_EQ(why.holder_codec, 0x4603u);
+        EXPECT_EQ(why.holder_block_tokens, 16u);
         const LeaseId id = h.acquire(prompt);
         h.settle(id);
         EXPECT_EQ(h.cache->info(id).cached_tokens, 0u) << &edit - edits;

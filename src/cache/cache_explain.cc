@@ -29,21 +29,22 @@ Cache::Why Cache::why_gone(const Ghost& ghost) const {
 void Cache::note_origins(const TierStore& store) {
     const Hash128 layout = options_.layout.digest();
     for (const SlabOrigin& origin : store.origins()) {
-        const bool ours = origin.model == options_.model && origin.layout_digest == layout &&
-                          origin.codec == kCodecRaw16;
+        const bool ours = origin.model == options_.model && origin.layout_digest == layout;
         const bool usable = origin.block_tokens >= 1 && origin.block_tokens <= kMaxBlockTokens;
-        if (!ours && usable) others_.push_back(origin);
+        if (ours || !usable) continue;
+        others_.insert(origin.codec == kCodecRaw16 ? others_.end() : others_.begin(), origin);
     }
 }
 
 // Whether a lower tier has the same tokens' KV, of the same tenant and salt, under another model or
-// layout.
+// layout. A layout with codes has two origins, of its exact pages and of its codes; the latter
+// comes first.
 const SlabOrigin* Cache::held_by_other(const BlockChain& chain, const Namespace& ns,
                                        uint32_t block) const {
-    const auto held = [&](const SlabOrigin& origin, const PrefixHash& hash) {
+    const auto held_coded = [&](const SlabOrigin& origin, uint32_t codec, const PrefixHash& hash) {
         for (uint32_t g = 0; g < kMaxGroups; ++g) {
-            const BlockKey key = block_key(
-                key_scope(origin.model, origin.layout_digest, g, origin.codec, ns.tenant), hash);
+            const BlockKey key =
+                block_key(key_scope(origin.model, origin.layout_digest, g, codec, ns.tenant), hash);
             uint8_t present = 0;
             for (const Lower& lower : tiers_) {
                 lower.store->contains({&key, 1}, {&present, 1});
@@ -51,6 +52,9 @@ const SlabOrigin* Cache::held_by_other(const BlockChain& chain, const Namespace&
             }
         }
         return false;
+    };
+    const auto held = [&](const SlabOrigin& origin, const PrefixHash& hash) {
+        return held_coded(origin, origin.codec, hash) || held_coded(origin, kCodecRaw16, hash);
     };
     for (const SlabOrigin& origin : others_) {
         const uint32_t theirs = block * chain.block_tokens() / origin.block_tokens;
@@ -71,7 +75,7 @@ Cache::Why Cache::why_missing(const BlockChain& chain, const Namespace& ns, cons
     const uint32_t block = first_missing(options_.layout, found.sources, use);
     if (const auto ghost = ghosts_.find(chain.blocks()[block])) return why_gone(*ghost);
     if (const SlabOrigin* other = held_by_other(chain, ns, block))
-        return {MissReason::other_model, Tier::g3, -1, other->model};
+        return {MissReason::other_model, Tier::g3, -1, *other};
     if (block > 0) return {};
     switch (recent_.first_block_seen(ns, chain.tokens(), options_.layout.block_tokens)) {
         case RecentPrompts::Seen::other_salt:
@@ -123,7 +127,9 @@ CacheExplanation Cache::explain(TokenSpan prompt, const Namespace& ns) {
         answer.reason = why.reason;
         answer.tier = why.tier;
         answer.ago_ns = why.ago_ns;
-        answer.holder = why.holder;
+        answer.holder = why.holder.model;
+        answer.holder_codec = why.holder.codec;
+        answer.holder_block_tokens = why.holder.block_tokens;
     }
     if (const auto difference = recent_.nearest(chain.root(), prompt);
         difference && answer.reason == MissReason::never_seen) {

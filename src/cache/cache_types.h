@@ -83,8 +83,10 @@ struct CacheExplanation {
     uint32_t blocks_by_tier[kTierCount] = {};
     MissReason reason = MissReason::none;
     Tier tier = Tier::g1;
-    int64_t ago_ns = -1;   // how long ago the block left; -1 unknown
-    ModelId holder;        // other_model: whose blocks they are
+    int64_t ago_ns = -1;  // how long ago the block left; -1 unknown
+    ModelId holder;       // other_model: whose blocks they are, and in which layout
+    uint32_t holder_codec = kCodecRaw16;
+    uint32_t holder_block_tokens = 0;
     bool differs = false;  // a nearest cached prompt is known
     uint32_t first_different_token = 0;
     TokenId expected = 0;

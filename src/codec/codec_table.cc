@@ -98,6 +98,13 @@ std::string codec_name(const CodecSpec& spec) {
     return row_of(spec).name(spec);
 }
 
+std::string codec_name_of_id(uint32_t id) {
+    if (const CodecRow* row = find_family(static_cast<uint8_t>(id & 0xff)))
+        for (const CodecSpec& spec : row->specs())
+            if (spec.id() == id) return row->name(spec);
+    return "codec " + std::to_string(id);
+}
+
 Status check_geometry(const CodecSpec& spec, const Geometry& geometry) {
     const char* reason = row_of(spec).unsupported(spec, geometry);
     if (reason == nullptr) return {};

@@ -23,6 +23,8 @@ Result<CodecSpec> find_codec(std::string_view name);
 Result<CodecSpec> codec_of_id(uint32_t id, uint16_t version);
 
 std::string codec_name(const CodecSpec& spec);
+// The same of an id from outside, of any version: "codec 77" when no member has it.
+std::string codec_name_of_id(uint32_t id);
 
 // unsupported: the message names the shape, what is wrong with it, and codecs that fit.
 Status check_geometry(const CodecSpec& spec, const Geometry& geometry);

@@ -96,7 +96,10 @@ struct ModelInfo {
     uint32_t kv_tokens_max = UINT32_MAX;  // of one request, prompt and answer: what G1 can hold
     uint32_t vocab_size = 0;
     uint64_t file_bytes = 0;
-    uint64_t kv_bytes_per_token = 0;
+    uint64_t kv_bytes_per_token = 0;  // with a codec: of a token behind the sinks in a whole block
+    uint64_t kv_bytes_4096 = 0;       // of 4,096 tokens together, sinks and the open block included
+    uint32_t kv_sink_tokens = 0;      // exact, with a codec
+    std::string kv_codec = "raw16";
     uint32_t longest_token_bytes = 0;  // no token stands for more text; 0: nothing is known
     int64_t created_unix_s = 0;
 };
@@ -130,6 +133,10 @@ struct CacheStatus {
         std::string degraded_why;
     };
     std::vector<TierRow> tiers;
+    // How KV is written. Bytes of one token, and of a sequence of 4,096, sinks included.
+    std::string kv_codec = "raw16";
+    uint32_t block_tokens = 0, sink_tokens = 0;
+    uint64_t bytes_per_token = 0, bytes_4096 = 0;
     uint64_t index_blocks = 0, index_bytes = 0;
     uint64_t lookup_tokens = 0, hit_tokens = 0;
     uint64_t leases = 0, pending_loads = 0, pending_stores = 0;

@@ -59,6 +59,7 @@ Status EngineCore::open_model() {
     if (options_.threads <= 0)
         options_.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     ForwardConfig config;
+    QUIRE_TRY(choose_coding(&config.coding));
     config.n_threads = options_.threads;
     config.block_tokens = options_.block_tokens;
     config.max_rows = static_cast<int32_t>(std::max(options_.step_tokens, options_.max_running));
@@ -86,8 +87,31 @@ Status EngineCore::open_model() {
     info_.longest_token_bytes = vocab_->longest_token_bytes();
     info_.file_bytes = model_->file_bytes();
     info_.kv_bytes_per_token = forward_->layout().bytes_per_token();
+    info_.kv_codec = config.coding.name();
+    info_.kv_sink_tokens = forward_->layout().sink_tokens;
+    info_.kv_bytes_4096 = forward_->layout().sequence_bytes(4096);
     info_.created_unix_s = options_.clock->wall_ns() / 1'000'000'000;
     return {};
+}
+
+// A codec decides how many tokens a block has.
+Status EngineCore::choose_coding(KvCoding* coding) {
+    const KvLayout plain = model_->kv_layout(kCodedBlockTokens);
+    auto found = find_kv_coding(options_.kv_codec, options_.kv_sink_tokens, plain);
+    if (!found.ok()) {
+        Error error = found.error();
+        error.message = "--kv-codec: " + error.message;
+        return error;
+    }
+    *coding = std::move(found).value();
+    if (!coding->any()) return {};
+    options_.block_tokens = kCodedBlockTokens;
+    if (options_.kv_sidecar.empty()) return {};
+    const Status added = add_sidecar(coding, options_.kv_sidecar, model_->id(), plain);
+    if (added.ok()) return {};
+    Error error = added.error();
+    error.message = "--kv-sidecar: " + error.message;
+    return error;
 }
 
 Status EngineCore::open_cache() {
@@ -102,6 +126,8 @@ Status EngineCore::open_cache() {
     cache.enabled = options_.cache;
     cache.metrics = options_.metrics;
     cache.cost.prefill_ns_per_token = kFirstPrefillNsPerToken;
+    cache.step_tokens = std::max(options_.step_tokens, options_.max_running);
+    cache.leases_max = options_.max_running;
     auto made = Cache::create(cache, options_.cache ? tiers_->lower() : std::vector<LowerTier>{},
                               *options_.clock, [this] { mailbox_.notify(); });
     if (!made.ok()) {

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "codec/codec_table.h"
 #include "engine/engine_core.h"
 #include "engine/model/chat_tokens.h"
 
@@ -123,6 +124,13 @@ void EngineCore::fill_explanation(const CacheExplanation& from, TokenSpan prompt
             text << "; the same text was cached by another tenant";
             break;
         case MissReason::other_model:
+            if (from.holder.value.to_hex() == info_.model_id) {
+                text << "; the tiers hold the same text's blocks in another layout ("
+                     << codec::codec_name_of_id(from.holder_codec) << " in blocks of "
+                     << from.holder_block_tokens << " tokens; this engine writes " << info_.kv_codec
+                     << " in blocks of " << options_.block_tokens << ")";
+                break;
+            }
             text << "; the tiers hold the same text's blocks of another model, or of another "
                     "version of its arithmetic (model id "
                  << from.holder.value.to_hex() << "; this one is " << info_.model_id << ")";
@@ -195,6 +203,11 @@ CacheStatus EngineCore::cache_status() {
         row.degraded_why = from.degraded_why;
         status.tiers.push_back(row);
     }
+    status.kv_codec = info_.kv_codec;
+    status.block_tokens = options_.block_tokens;
+    status.sink_tokens = info_.kv_sink_tokens;
+    status.bytes_per_token = info_.kv_bytes_per_token;
+    status.bytes_4096 = info_.kv_bytes_4096;
     status.index_blocks = cache.index_blocks;
     status.index_bytes = cache.index_bytes;
     status.lookup_tokens = cache.lookup_tokens;

@@ -116,6 +116,7 @@ class EngineCore final : public Engine {
 
     explicit EngineCore(const EngineOptions& options) : options_(options) {}
     Status open_model();
+    Status choose_coding(KvCoding* coding);
     Status open_cache();
 
     // engine_api.cc: runs `work` on the engine's thread and returns what it returns.

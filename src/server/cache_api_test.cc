@@ -41,6 +41,9 @@ TEST(Api, CacheStatus) {
     const Json status = parsed(t.get("/v1/cache").body);
     EXPECT_EQ(status["tiers"][0]["tier"], "g1");
     EXPECT_EQ(status["lookups"]["hit_rate"], 0.25);
+    EXPECT_EQ(status["kv"]["codec"], "k8v8");
+    EXPECT_EQ(status["kv"]["sink_tokens"], 64);
+    EXPECT_EQ(status["kv"]["bytes_per_token"], 66);
 }
 
 TEST(Api, ExplainTakesAnyGenerationBody) {

@@ -28,6 +28,11 @@ OrderedJson tier_json(const CacheStatus::TierRow& row) {
 OrderedJson cache_status_json(const CacheStatus& status, const EngineLoad& load) {
     OrderedJson out = {{"tiers", OrderedJson::array()}};
     for (const auto& row : status.tiers) out["tiers"].push_back(tier_json(row));
+    out["kv"] = {{"codec", status.kv_codec},
+                 {"block_tokens", status.block_tokens},
+                 {"sink_tokens", status.sink_tokens},
+                 {"bytes_per_token", status.bytes_per_token},
+                 {"bytes_of_4096_tokens", status.bytes_4096}};
     out["index"] = {{"blocks", status.index_blocks}, {"bytes", status.index_bytes}};
     const double rate = status.lookup_tokens == 0 ? 0.0
                                                   : static_cast<double>(status.hit_tokens) /

@@ -229,6 +229,9 @@ CacheStatus FakeEngine::cache_status() {
     row.name = "arena";
     row.capacity_bytes = 1 << 20;
     status.tiers.push_back(row);
+    status.kv_codec = "k8v8";
+    status.sink_tokens = 64;
+    status.bytes_per_token = 66;
     status.lookup_tokens = 8;
     status.hit_tokens = 2;
     return status;

@@ -17,7 +17,8 @@ OrderedJson model_json(const ModelInfo& model) {
               {"model_id", model.model_id},
               {"vocab_size", model.vocab_size},
               {"file_bytes", model.file_bytes},
-              {"kv_bytes_per_token", model.kv_bytes_per_token}}}};
+              {"kv_bytes_per_token", model.kv_bytes_per_token},
+              {"kv_codec", model.kv_codec}}}};
 }
 
 }  // namespace

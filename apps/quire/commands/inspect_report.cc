@@ -1,9 +1,11 @@
 #include "apps/quire/commands/inspect_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "codec/codec_table.h"
 #include "format/slab.h"
 
 namespace quire::commands {
@@ -13,8 +15,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kModelsMax = 20;  // of each list, in text
 
-std::string codec_name(uint32_t codec) {
-    return codec == kCodecRaw16 ? "raw16" : "codec " + std::to_string(codec);
+using codec::codec_name_of_id;
+
+std::vector<std::string> names_of(const std::set<uint32_t>& codecs) {
+    std::vector<std::string> names;
+    for (const uint32_t id : codecs) names.push_back(codec_name_of_id(id));
+    return names;
 }
 
 std::string blocks(uint64_t count) {
@@ -45,11 +51,13 @@ std::string inspect_text(const InspectResult& result) {
                         format_bytes(r.file_bytes));
     text += fmt::format("  {:<12}{}, {}, from {} index records\n", "blocks", r.blocks,
                         format_bytes(r.block_bytes), r.index_records);
-    text += list_text("models", r.blocks_by_model, [](const std::string& id) { return id; });
+    text += list_text("models", r.blocks_by_model, [&](const std::string& id) {
+        return fmt::format("{} in {}", id, fmt::join(names_of(r.codecs_by_model.at(id)), ", "));
+    });
     text += list_text("tenants", r.blocks_by_tenant, [](const std::string& name) {
         return name.empty() ? std::string("(no tenant)") : name;
     });
-    text += list_text("codecs", r.blocks_by_codec, codec_name);
+    text += list_text("codecs", r.blocks_by_codec, codec_name_of_id);
     text += fmt::format("  {:<12}{}\n", "verified",
                         result.verified ? blocks(r.verified_blocks) + ", every byte"
                                         : "headers only; --verify reads every byte");
@@ -67,7 +75,9 @@ std::string inspect_text(const InspectResult& result) {
 std::string inspect_json(const InspectResult& result) {
     const DiskReport& r = result.report;
     Json codecs = Json::object();
-    for (const auto& [codec, count] : r.blocks_by_codec) codecs[codec_name(codec)] = count;
+    for (const auto& [codec, count] : r.blocks_by_codec) codecs[codec_name_of_id(codec)] = count;
+    Json model_codecs = Json::object();
+    for (const auto& [id, found] : r.codecs_by_model) model_codecs[id] = names_of(found);
     Json damage = Json::array();
     for (const DiskDamage& one : r.damage)
         damage.push_back({{"file", one.file}, {"what", one.what}});
@@ -79,6 +89,7 @@ std::string inspect_json(const InspectResult& result) {
                       {"block_bytes", r.block_bytes},
                       {"index_records", r.index_records},
                       {"models", r.blocks_by_model},
+                      {"model_codecs", model_codecs},
                       {"tenants", r.blocks_by_tenant},
                       {"codecs", codecs},
                       {"verified", result.verified},

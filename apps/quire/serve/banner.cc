@@ -27,6 +27,10 @@ std::string banner_text(const Banner& b) {
     text += fmt::format("  model    {} ({}, {}), context {} tokens, {} of KV a token\n",
                         b.model.name, b.model.family, format_bytes(b.model.file_bytes),
                         b.model.context_tokens, format_bytes(b.model.kv_bytes_per_token));
+    if (b.model.kv_codec != "raw16")
+        text += fmt::format(
+            "  codec    {}, {} exact sink tokens; {} a token in a text of 4,096, sinks included\n",
+            b.model.kv_codec, b.model.kv_sink_tokens, format_bytes(b.model.kv_bytes_4096 / 4096));
     if (b.model.kv_tokens_max < b.model.context_tokens)
         text += fmt::format("  limit    {} tokens a request, which --kv-memory holds\n",
                             b.model.kv_tokens_max);

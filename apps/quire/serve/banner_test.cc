@@ -23,6 +23,13 @@ TEST(Banner, NamesTheModelTheTiersAndOneLineToTry) {
         EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
     }
     EXPECT_EQ(text.find("Bearer"), std::string::npos);
+    EXPECT_EQ(text.find("codec"), std::string::npos);
+    model.kv_codec = "k6v4";
+    model.kv_sink_tokens = 64;
+    model.kv_bytes_4096 = 4096 * 2048;
+    const std::string coded = banner_text({options, model, cache, "avx2", "http://127.0.0.1:1", 5});
+    EXPECT_NE(coded.find("k6v4, 64 exact sink tokens; 2.00 KiB a token"), std::string::npos)
+        << coded;
     options.api_keys.push_back({"k", "t"});
     options.disk_path.clear();
     const std::string keyed = banner_text({options, model, {}, "avx2", "http://127.0.0.1:1", 5});

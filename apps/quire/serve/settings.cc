@@ -59,6 +59,9 @@ Result<EngineOptions> engine_options(const ServeOptions& options) {
     out.threads = static_cast<int>(options.threads);
     out.context_tokens = options.context_tokens;
     out.block_tokens = options.block_tokens;
+    out.kv_codec = options.kv_codec;
+    out.kv_sink_tokens = options.kv_sinks;
+    out.kv_sidecar = options.kv_sidecar;
     out.step_tokens = options.step_tokens;
     out.max_running = options.max_running;
     out.max_queue = options.max_queue;

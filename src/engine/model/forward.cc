@@ -22,6 +22,8 @@ constexpr int32_t kKeptGraphRows = 64;
 constexpr size_t kKeptGraphs = 64;
 
 constexpr size_t kLayerProjections = 4;
+// Rows that one thread finishes and writes: whole groups of a codec, so that no two share a byte.
+constexpr int32_t kRunTokens = codec::kGroupTokens;
 
 struct PoolDeleter {
     void operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
@@ -66,14 +68,16 @@ class ForwardImpl final : public Forward {
     Status init(const GgufModel& model, const ForwardConfig& config) {
         state_.model = &model;
         state_.config = config;
-        state_.layout = model.kv_layout(config.block_tokens);
-        QUIRE_TRY(state_.layout.validate());
+        QUIRE_TRY(init_layout());
         if (config.n_threads < 1 || config.max_rows < 1 || config.max_sequences < 1 ||
             config.max_logit_rows < 1)
             return make_error(Code::invalid, "threads and the bounds of a step must be positive");
         state_.attention =
             config.attention != nullptr ? config.attention : &kernels::best_attention();
         state_.product = &packed::best_product(state_.attention->isa);
+        if (config.coding.any())
+            state_.encoder =
+                &codec::best_ops(codec::row_of(config.coding.spec), state_.attention->isa);
         state_.config.max_logit_rows = std::min(config.max_logit_rows, config.max_rows);
         QUIRE_TRY(init_layers());
         const size_t bytes = place_buffers(state_, nullptr, &state_.buf);
@@ -115,14 +119,48 @@ class ForwardImpl final : public Forward {
     const ForwardConfig& config() const override { return state_.config; }
 
  private:
+    Status init_layout() {
+        const ForwardConfig& config = state_.config;
+        state_.layout = state_.model->kv_layout(config.block_tokens);
+        if (config.coding.any()) {
+            if (config.block_tokens != kCodedBlockTokens)
+                return make_error(Code::invalid,
+                                  "blocks of codes have " + std::to_string(kCodedBlockTokens) +
+                                      " tokens, not " + std::to_string(config.block_tokens));
+            state_.page = config.coding.geometry(state_.layout);
+            state_.layout = config.coding.split(state_.layout);
+        }
+        return state_.layout.validate();
+    }
+
+    // Groups whose pages new tokens are written to in 16 bit: all, or those before the codes'.
+    size_t exact_groups() const {
+        const size_t all = state_.layout.groups.size();
+        return state_.encoder == nullptr ? all : all / 2;
+    }
+
+    kernels::AttnCodes codes_of(size_t coded_group, size_t layer_in_group, uint32_t layer) const {
+        if (state_.encoder == nullptr) return {};
+        const KvCoding& coding = state_.config.coding;
+        return {.k_bits = coding.spec.k_bits,
+                .v_bits = coding.spec.v_bits,
+                .sink_tokens = static_cast<int32_t>(coding.sink_tokens),
+                .span_tokens = static_cast<int32_t>(kCodedBlockTokens),
+                .layer_offset =
+                    static_cast<int64_t>(state_.layout.layer_offset(coded_group, layer_in_group)),
+                .page_bytes = static_cast<int64_t>(state_.layout.page_bytes(coded_group)),
+                .v_mean = coding.v_means(layer)};
+    }
+
     Status init_layers() {
         const HParams& h = state_.model->hparams();
         state_.layers.resize(static_cast<size_t>(h.n_layers));
-        for (size_t g = 0; g < state_.layout.groups.size(); ++g) {
+        for (size_t g = 0; g < exact_groups(); ++g) {
             const KvGroup& group = state_.layout.groups[g];
             for (size_t i = 0; i < group.layers.size(); ++i) {
                 LayerGeometry& layer = state_.layers[group.layers[i]];
                 layer.group = g;
+                layer.coded_group = g + exact_groups();
                 layer.shape = {
                     .n_heads = h.n_heads,
                     .n_kv_heads = h.n_kv_heads,
@@ -132,7 +170,8 @@ class ForwardImpl final : public Forward {
                     .window = static_cast<int32_t>(group.window_tokens),
                     .scale = h.attention_scale,
                     .layer_offset = static_cast<int64_t>(state_.layout.layer_offset(g, i)),
-                    .page_bytes = static_cast<int64_t>(state_.layout.page_bytes(g))};
+                    .page_bytes = static_cast<int64_t>(state_.layout.page_bytes(g)),
+                    .codes = codes_of(layer.coded_group, i, group.layers[i])};
                 if (const char* why = state_.attention->supports(layer.shape))
                     return make_error(Code::unsupported, std::string("the attention kernel ") +
                                                              state_.attention->name +
@@ -200,13 +239,12 @@ class ForwardImpl final : public Forward {
     void add_sequence(size_t index, const StepSequence& seq) {
         StepState& s = state_;
         const auto n = static_cast<int32_t>(seq.tokens.size());
-        const auto block = static_cast<int32_t>(s.layout.block_tokens);
         for (int32_t r = 0; r < n; ++r) {
             s.row_token.push_back(seq.tokens[static_cast<size_t>(r)]);
             s.row_position.push_back(seq.first_pos + r);
         }
         for (int32_t r = 0; r < n;) {
-            const int32_t room = block - (seq.first_pos + r) % block;
+            const int32_t room = kRunTokens - (seq.first_pos + r) % kRunTokens;
             const int32_t take = std::min(room, n - r);
             s.runs.push_back({index, s.n_rows + r, seq.first_pos + r, take});
             r += take;
@@ -217,13 +255,17 @@ class ForwardImpl final : public Forward {
                                         .out = s.buf.attn + int64_t{s.n_rows} * s.heads_width(),
                                         .q_row_stride = s.qkv_width(),
                                         .out_row_stride = s.heads_width()};
-        for (size_t g = 0; g < s.layout.groups.size(); ++g) {
-            attend.slabs = seq.slabs[g];
+        const auto read_from = [&](size_t group) {
+            attend.slabs = seq.slabs[group];
+            if (s.encoder != nullptr) attend.coded_slabs = seq.slabs[group + exact_groups()];
+        };
+        for (size_t g = 0; g < exact_groups(); ++g) {
+            read_from(g);
             s.attend[g].push_back(attend);
         }
         if (const int32_t tail = seq.n_logit_rows; tail > 0) {
             const int32_t skip = n - tail;
-            attend.slabs = seq.slabs[s.layers.back().group];
+            read_from(s.layers.back().group);
             attend.first_pos += skip;
             attend.n_rows = tail;
             attend.q += int64_t{skip} * s.qkv_width();

@@ -4,7 +4,8 @@
 // The caller owns the pages: it passes, per sequence and per KV group (KvLayout's order), a table
 // of slab pointers that covers every position up to the last new token. Blocks that new tokens fall
 // into are written; all others are only read, and may be shared. A block wholly below every new
-// row's window may be null.
+// row's window may be null, and with a coding what the group does not keep (KvLayout), but for
+// exact pages of blocks that new tokens fall into.
 //
 // What holds bit for bit: a row's K, V and logits depend on the tokens at and before its position
 // and on nothing else: not on how a prompt is cut into steps, on the other sequences, on cached or
@@ -23,13 +24,15 @@
 #include "core/kv_layout.h"
 #include "core/types.h"
 #include "engine/model/gguf_model.h"
+#include "engine/model/kv_coding.h"
 #include "kernels/attention.h"
 
 namespace quire {
 
 struct ForwardConfig {
     int32_t n_threads = 1;
-    uint32_t block_tokens = 16;
+    uint32_t block_tokens = 16;   // with a coding: kCodedBlockTokens
+    KvCoding coding;              // layout() has its groups
     int32_t max_rows = 512;       // tokens in a step
     int32_t max_sequences = 64;   // sequences in a step
     int32_t max_logit_rows = 64;  // rows with logits in a step

@@ -1,5 +1,6 @@
 #include "engine/model/naive_forward.h"
 
+#include <array>
 #include <cmath>
 
 #include <ggml.h>
@@ -11,9 +12,9 @@ using Vec = std::vector<double>;
 
 class Naive {
  public:
-    explicit Naive(const TinyModel& m) : m_(m), s_(m.spec) {
+    Naive(const TinyModel& m, const KvCoding& coding) : m_(m), s_(m.spec), coding_(coding) {
         k_.resize(static_cast<size_t>(s_.n_layers));
-        v_ = k_;
+        v_ = decoded_k_ = decoded_v_ = k_;
         gemma_ = s_.family == "gemma3";
     }
 
@@ -88,6 +89,48 @@ class Naive {
             for (double& v : h) v = ggml_fp16_to_fp32(ggml_fp32_to_fp16(static_cast<float>(v)));
     }
 
+    // Rows of all heads as the codec gives them back.
+    std::vector<Vec> decoded(const std::vector<Vec>& hs, int32_t l, bool keys) const {
+        std::vector<Vec> out;
+        const codec::Geometry geometry{static_cast<uint32_t>(s_.head_dim), 1, 16};
+        const codec::PageCodecOps& ops = codec::row_of(coding_.spec).ops().front();
+        for (size_t h = 0; h < hs.size(); ++h) {
+            std::vector<float> row(hs[h].begin(), hs[h].end());
+            alignas(codec::kPageAlign) std::array<std::byte, 65536> page{};
+            const codec::HeadSidecar sidecar =
+                coding_.head(static_cast<uint32_t>(l), static_cast<uint32_t>(h));
+            ops.encode({.spec = coding_.spec,
+                        .geometry = geometry,
+                        .sidecar = sidecar,
+                        .k = keys ? row.data() : nullptr,
+                        .v = keys ? nullptr : row.data(),
+                        .last = 1,
+                        .page = page.data()});
+            ops.decode({.spec = coding_.spec,
+                        .geometry = geometry,
+                        .sidecar = sidecar,
+                        .page = page.data(),
+                        .k = keys ? row.data() : nullptr,
+                        .v = keys ? nullptr : row.data(),
+                        .last = 1});
+            out.emplace_back(row.begin(), row.end());
+        }
+        return out;
+    }
+
+    // Whether the query at pos reads p's numbers as codes.
+    bool coded(int32_t pos, int32_t p) const {
+        const auto block = static_cast<int32_t>(kCodedBlockTokens);
+        return coding_.any() && p >= static_cast<int32_t>(coding_.sink_tokens) &&
+               p < pos / block * block;
+    }
+    const Vec& k(size_t layer, int32_t pos, int32_t p, size_t head) const {
+        return (coded(pos, p) ? decoded_k_ : k_)[layer][static_cast<size_t>(p)][head];
+    }
+    const Vec& v(size_t layer, int32_t pos, int32_t p, size_t head) const {
+        return (coded(pos, p) ? decoded_v_ : v_)[layer][static_cast<size_t>(p)][head];
+    }
+
     Vec attend(int32_t l, int32_t pos, const std::vector<Vec>& q, bool window) const {
         Vec out;
         const double scale = 1 / std::sqrt(static_cast<double>(s_.head_dim));
@@ -100,15 +143,14 @@ class Naive {
             for (int32_t p = from; p <= pos; ++p) {
                 double dot = 0;
                 for (size_t i = 0; i < static_cast<size_t>(s_.head_dim); ++i)
-                    dot += q[static_cast<size_t>(h)][i] * k_[layer][static_cast<size_t>(p)][kv][i];
+                    dot += q[static_cast<size_t>(h)][i] * k(layer, pos, p, kv)[i];
                 weights.push_back(std::exp(dot * scale));
                 sum += weights.back();
             }
             for (size_t i = 0; i < static_cast<size_t>(s_.head_dim); ++i) {
                 double value = 0;
                 for (int32_t p = from; p <= pos; ++p)
-                    value += weights[static_cast<size_t>(p - from)] / sum *
-                             v_[layer][static_cast<size_t>(p)][kv][i];
+                    value += weights[static_cast<size_t>(p - from)] / sum * v(layer, pos, p, kv)[i];
                 out.push_back(value);
             }
         }
@@ -123,6 +165,10 @@ class Naive {
         const auto q = heads(p, "q", normed, s_.n_heads, pos, base);
         auto k = heads(p, "k", normed, s_.n_kv_heads, pos, base);
         auto v = heads(p, "v", normed, s_.n_kv_heads, pos, base);
+        if (coding_.any()) {
+            decoded_k_[static_cast<size_t>(l)].push_back(decoded(k, l, true));
+            decoded_v_[static_cast<size_t>(l)].push_back(decoded(v, l, false));
+        }
         round_halves(&k);
         round_halves(&v);
         k_[static_cast<size_t>(l)].push_back(k);
@@ -146,14 +192,17 @@ class Naive {
 
     const TinyModel& m_;
     const TinySpec& s_;
+    KvCoding coding_;
     bool gemma_ = false;
     std::vector<std::vector<std::vector<Vec>>> k_, v_;  // [layer][position][kv head][dim]
+    std::vector<std::vector<std::vector<Vec>>> decoded_k_, decoded_v_;
 };
 
 }  // namespace
 
-std::vector<std::vector<float>> naive_logits(const TinyModel& model, TokenSpan tokens) {
-    Naive naive(model);
+std::vector<std::vector<float>> naive_logits(const TinyModel& model, TokenSpan tokens,
+                                             const KvCoding& coding) {
+    Naive naive(model, coding);
     std::vector<std::vector<float>> out;
     for (size_t i = 0; i < tokens.size(); ++i)
         out.push_back(naive.position(tokens[i], static_cast<int32_t>(i)));

@@ -86,9 +86,41 @@ void NormOp::run(int thread, int n_threads) const {
 
 namespace {
 
+// K and V rows of one head as codes, but for sinks; then the rows themselves in the codec's space.
+void encode_run(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, float* k,
+                float* v) {
+    const LayerGeometry& g = s->layers[static_cast<size_t>(layer)];
+    const auto block_tokens = static_cast<int32_t>(s->layout.block_tokens);
+    const int64_t width = s->qkv_width();
+    codec::HeadSidecar sidecar =
+        s->config.coding.head(static_cast<uint32_t>(layer), static_cast<uint32_t>(kv_head));
+    if (g.shape.softcap > 0.0f) sidecar.k_mean = nullptr;  // it would not cancel
+    if (run.position >= g.shape.codes.sink_tokens) {
+        const int32_t first = run.position % block_tokens;
+        std::byte* slab =
+            s->sequences[run.sequence].slabs[g.coded_group][run.position / block_tokens];
+        s->encoder->encode(
+            {.spec = s->config.coding.spec,
+             .geometry = s->page,
+             .sidecar = sidecar,
+             .k = k - first * width,
+             .v = v - first * width,
+             .k_stride = static_cast<size_t>(width),
+             .v_stride = static_cast<size_t>(width),
+             .first = static_cast<uint32_t>(first),
+             .last = static_cast<uint32_t>(first + run.n_rows),
+             .page = slab + g.shape.codes.layer_offset + kv_head * g.shape.codes.page_bytes});
+    }
+    for (int32_t r = 0; r < run.n_rows; ++r) {
+        to_codec_space(sidecar.k_mean, s->page.head_dim, k + r * width);
+        to_codec_space(sidecar.v_mean, s->page.head_dim, v + r * width);
+    }
+}
+
 // Everything that happens to the heads of one KV group in one block run.
-void run_heads(StepState* s, const LayerWeights& w, const LayerGeometry& g, const BlockRun& run,
-               int32_t kv_head) {
+void run_heads(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head) {
+    const LayerGeometry& g = s->layers[static_cast<size_t>(layer)];
+    const LayerWeights& w = s->model->weights().layer(static_cast<size_t>(layer));
     const HParams& h = s->model->hparams();
     const int32_t group_heads = h.n_heads / h.n_kv_heads;
     const int64_t width = s->qkv_width();
@@ -112,6 +144,8 @@ void run_heads(StepState* s, const LayerWeights& w, const LayerGeometry& g, cons
         finish(row, k_column, w.k_norm, table);
         finish(row, v_column, nullptr, nullptr);
     }
+    if (s->encoder != nullptr)
+        encode_run(s, layer, run, kv_head, first + k_column, first + v_column);
     // This head alone, as a shape with one KV head that starts at its page.
     kernels::AttnShape shape = g.shape;
     shape.layer_offset += kv_head * shape.page_bytes;
@@ -153,11 +187,10 @@ void QkvOp::run(int thread, int n_threads) const {
     StepState* s = state;
     const auto index = static_cast<size_t>(layer);
     const LayerGeometry& g = s->layers[index];
-    const LayerWeights& w = s->model->weights().layer(index);
     const int32_t kv_heads = g.shape.n_kv_heads;
     const auto tasks = static_cast<int32_t>(s->runs.size()) * kv_heads;
     for (int32_t t = thread; t < tasks; t += n_threads)
-        run_heads(s, w, g, s->runs[static_cast<size_t>(t / kv_heads)], t % kv_heads);
+        run_heads(s, layer, s->runs[static_cast<size_t>(t / kv_heads)], t % kv_heads);
     if (thread != 0) return;
     pass_gate(s, layer);
     std::vector<kernels::AttnSequence>* list = tail_only ? &s->attend_tail : &s->attend[g.group];

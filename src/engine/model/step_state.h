@@ -37,11 +37,12 @@ struct StepBuffers {
 
 struct LayerGeometry {
     size_t group = 0;
+    size_t coded_group = 0;  // with a coding
     kernels::AttnShape shape;
     int rope = 0;  // index of the rope table
 };
 
-// Consecutive new rows of one sequence inside one block.
+// Consecutive new rows of one sequence inside 16 positions, hence inside one block.
 struct BlockRun {
     size_t sequence = 0;
     int32_t row = 0;  // in the step
@@ -55,6 +56,8 @@ struct StepState {
     KvLayout layout;
     const kernels::AttentionOps* attention = nullptr;
     const packed::ProductOps* product = nullptr;
+    const codec::PageCodecOps* encoder = nullptr;  // null: no coding
+    codec::Geometry page;                          // that it encodes
     std::vector<LayerGeometry> layers;
     std::vector<RopeTable> ropes;  // one or two
     Arena arena;

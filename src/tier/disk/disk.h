@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,7 @@ struct DiskReport {
     std::map<std::string, uint64_t> blocks_by_model;   // model id in hex
     std::map<std::string, uint64_t> blocks_by_tenant;  // "" is the only tenant
     std::map<uint32_t, uint64_t> blocks_by_codec;
+    std::map<std::string, std::set<uint32_t>> codecs_by_model;
     uint64_t damaged_blocks = 0;
     std::vector<DiskDamage> damage;  // the first 100
 };

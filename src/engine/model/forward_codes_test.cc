@@ -1,0 +1,250 @@
+// A model over compressed pages: against plain arithmetic over what the codec decodes, and against
+// itself when prompts are cut anyhow, and when all that is left of a prefix is what a cache keeps.
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include <ggml.h>
+#include <gtest/gtest.h>
+
+#include "engine/model/forward.h"
+#include "engine/model/naive_forward.h"
+#include "engine/model/tiny_model.h"
+
+namespace quire {
+namespace {
+
+using test::PlainPages;
+using test::TinySpec;
+
+constexpr uint32_t kSeed = 2204;
+
+struct Case {
+    const char* family;
+    int32_t window;
+    const char* codec;
+    uint32_t sink_tokens;
+    bool means;
+};
+
+std::vector<TokenId> random_tokens(size_t n, int32_t n_vocab, uint32_t seed) {
+    std::mt19937 rng(seed);
+    std::vector<TokenId> tokens(n);
+    for (TokenId& t : tokens) t = static_cast<TokenId>(rng() % static_cast<uint32_t>(n_vocab));
+    return tokens;
+}
+
+std::vector<float> logits_of(Forward* f, const StepSequence& s) {
+    auto r = f->step({&s, 1});
+    EXPECT_TRUE(r.ok()) << r.error().message;
+    return {r->logits.begin(), r->logits.end()};
+}
+
+// Root of the mean squared difference.
+double distance(std::span<const float> a, std::span<const float> b) {
+    double sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
+    return std::sqrt(sum / static_cast<double>(a.size()));
+}
+
+class ForwardCodes : public testing::TestWithParam<Case> {
+ protected:
+    void SetUp() override {
+        spec_.family = GetParam().family;
+        spec_.window = GetParam().window;
+        if (spec_.family == "gemma3") spec_.n_layers = 8;  // layer 5 is a full one
+    }
+
+    void open(int32_t matrix_type) {
+        spec_.matrix_type = matrix_type;
+        tiny_ = test::write_tiny_model(spec_);
+        auto model = GgufModel::open(tiny_.path);
+        ASSERT_TRUE(model.ok()) << model.error().message;
+        model_ = std::move(model).value();
+        const KvLayout plain = model_->kv_layout(kCodedBlockTokens);
+        auto coding = find_kv_coding(GetParam().codec, GetParam().sink_tokens, plain);
+        ASSERT_TRUE(coding.ok()) << coding.error().message;
+        coding_ = *coding;
+        if (!GetParam().means) return;
+        codec::Sidecar sidecar;
+        sidecar.layers = codec::sidecar_layers(plain);
+        std::mt19937 rng(kSeed);
+        for (std::vector<float>* means : {&sidecar.k_mean, &sidecar.v_mean})
+            for (size_t i = 0; i < codec::vector_floats(sidecar.layers); ++i)
+                means->push_back(static_cast<float>(static_cast<int>(rng() % 201) - 100) / 100.0f);
+        coding_.sidecar = std::make_shared<const codec::Sidecar>(sidecar);
+        coding_.sidecar_hash = codec::sidecar_file(sidecar).hash;
+    }
+
+    std::unique_ptr<Forward> forward(int32_t n_threads) const {
+        auto f = Forward::create(*model_, {.n_threads = n_threads,
+                                           .block_tokens = kCodedBlockTokens,
+                                           .coding = coding_,
+                                           .max_rows = 512});
+        EXPECT_TRUE(f.ok()) << f.error().message;
+        return std::move(f).value();
+    }
+
+    TinySpec spec_;
+    test::TinyModel tiny_;
+    std::unique_ptr<GgufModel> model_;
+    KvCoding coding_;
+};
+
+// The engine's numbers differ from the naive ones by rounding, and a rounded number now and then
+// takes the next code: hence a share of what coding itself changes.
+TEST_P(ForwardCodes, AgreesWithPlainArithmeticOverDecodedPages) {
+    open(GGML_TYPE_F32);
+    const auto tokens = random_tokens(230, spec_.n_vocab, kSeed);
+    auto f = forward(2);
+    PlainPages pages(f->layout(), 240);
+    const std::vector<float> got = logits_of(f.get(), pages.sequence(tokens, 0, 60));
+    const auto naive = test::naive_logits(tiny_, tokens, coding_);
+    const auto exact = test::naive_logits(tiny_, tokens);
+    std::vector<float> want, uncoded;
+    for (size_t r = tokens.size() - 60; r < tokens.size(); ++r) {
+        want.insert(want.end(), naive[r].begin(), naive[r].end());
+        uncoded.insert(uncoded.end(), exact[r].begin(), exact[r].end());
+    }
+    ASSERT_EQ(got.size(), want.size());
+    const double coding_changes = distance(want, uncoded);
+    EXPECT_GT(coding_changes, 1e-4) << "the test reads no codes";
+    EXPECT_LT(distance(got, want), 2e-3 + 0.2 * coding_changes);
+    EXPECT_LT(distance(got, want), 0.5 * distance(got, uncoded));
+}
+
+TEST_P(ForwardCodes, BitsDoNotDependOnCutsCompanionsOrThreads) {
+    open(GGML_TYPE_Q8_0);
+    const auto prompt = random_tokens(280, spec_.n_vocab, kSeed + 1);
+    const auto other = random_tokens(300, spec_.n_vocab, kSeed + 2);
+    auto whole = forward(1);
+    PlainPages truth(whole->layout(), 300);
+    const auto want = logits_of(whole.get(), truth.sequence(prompt, 0, 1));
+    auto two = forward(2);
+    for (uint32_t seed = 1; seed <= 4; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Forward* f = seed % 2 == 0 ? two.get() : whole.get();
+        std::mt19937 rng(seed);
+        PlainPages pages(f->layout(), 300);
+        PlainPages companion(f->layout(), 310);
+        std::vector<float> got;
+        size_t other_pos = 0;
+        for (size_t pos = 0; pos < prompt.size();) {
+            const size_t n =
+                std::min<size_t>(1 + rng() % (seed == 1 ? 5 : 90), prompt.size() - pos);
+            std::vector<StepSequence> step;
+            if (rng() % 2 == 0 && other_pos < 250) {
+                const size_t m = 1 + rng() % 9;
+                step.push_back(companion.sequence(std::span(other).subspan(other_pos, m),
+                                                  static_cast<int32_t>(other_pos), 1));
+                other_pos += m;
+            }
+            step.push_back(
+                pages.sequence(std::span(prompt).subspan(pos, n), static_cast<int32_t>(pos), 1));
+            auto r = f->step(step);
+            ASSERT_TRUE(r.ok()) << r.error().message;
+            pos += n;
+            got.assign(r->logits.end() - spec_.n_vocab, r->logits.end());
+        }
+        ASSERT_EQ(memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0);
+        ASSERT_EQ(pages.bytes(), truth.bytes());
+    }
+}
+
+// What a cache gives back: nothing but the blocks that the layout says are needed.
+TEST_P(ForwardCodes, KeptBlocksAreAllThatAPrefixNeeds) {
+    open(GGML_TYPE_Q8_0);
+    const auto prompt = random_tokens(300, spec_.n_vocab, kSeed + 3);
+    auto f = forward(2);
+    const KvLayout& layout = f->layout();
+    PlainPages truth(layout, 310);
+    const auto want = logits_of(f.get(), truth.sequence(prompt, 0, 1));
+    for (const uint32_t cached : {64u, 128u, 256u}) {
+        PlainPages pages(layout, 310);
+        StepSequence s =
+            pages.sequence(std::span(prompt).subspan(cached), static_cast<int32_t>(cached), 1);
+        std::vector<std::vector<std::byte*>> tables;
+        for (size_t g = 0; g < layout.groups.size(); ++g) {
+            const BlockRange needed = layout.needed_blocks(g, cached);
+            auto& table = tables.emplace_back();
+            for (uint32_t b = 0; b < 5; ++b) {
+                const bool open = b >= cached / kCodedBlockTokens;
+                std::byte* slab = needed.has(b) || open ? pages.slab(g, b) : nullptr;
+                table.push_back(slab);
+                if (slab)  // old bytes in slots that are filled anew
+                    memcpy(slab, open ? truth.slab(g, 4 - b) : truth.slab(g, b),
+                           layout.slab_bytes(g));
+            }
+        }
+        for (size_t g = 0; g < tables.size(); ++g) s.slabs[g] = tables[g].data();
+        const auto got = logits_of(f.get(), s);
+        EXPECT_EQ(memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0) << cached;
+        for (size_t g = layout.groups.size() / 2; g < layout.groups.size(); ++g)
+            for (uint32_t b = cached / kCodedBlockTokens; b < 4; ++b)
+                EXPECT_EQ(memcmp(pages.slab(g, b) + kSlabHeaderBytes,
+                                 truth.slab(g, b) + kSlabHeaderBytes, layout.payload_bytes(g)),
+                          0)
+                    << "group " << g << " block " << b;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ForwardCodes,
+    testing::Values(Case{"llama", 0, "k8v8", 64, false}, Case{"llama", 0, "k6v4", 64, true},
+                    Case{"llama", 0, "k3v2", 0, false}, Case{"gemma3", 100, "k8v8", 64, true},
+                    Case{"gemma3", 24, "k6v4", 0, false}, Case{"gemma3", 150, "k3v2", 128, true}));
+
+TEST(KvCoding, RefusesWhatCannotServeAndSaysWhatCan) {
+    KvLayout layout;
+    layout.block_tokens = kCodedBlockTokens;
+    layout.groups = {{.layers = {0}, .kv_heads = 1, .head_dim = 64}};
+    const auto refused = [&](const char* name, uint32_t sinks = 64) {
+        auto coding = find_kv_coding(name, sinks, layout);
+        return coding.ok() ? "accepted" : coding.error().message;
+    };
+    EXPECT_NE(refused("k9v9").find("nearest"), std::string::npos);
+    EXPECT_NE(refused("fp8_e4m3").find("k{2..8}v{2..8}"), std::string::npos);
+    EXPECT_NE(refused("k8v8", 32).find("multiple of 64"), std::string::npos);
+    EXPECT_NE(refused("k8v8", 1 << 20).find("up to 4096"), std::string::npos);
+    for (const char* none : {"", "raw16"}) {
+        const auto coding = find_kv_coding(none, 64, layout);
+        ASSERT_TRUE(coding.ok());
+        EXPECT_FALSE(coding->any());
+        EXPECT_EQ(coding->name(), "raw16");
+    }
+    EXPECT_EQ(find_kv_coding("i6r", 64, layout)->name(), "k6v6");
+    layout.groups[0].head_dim = 72;
+    EXPECT_NE(refused("k8v8").find("72"), std::string::npos);
+}
+
+TEST(KvCoding, RowsAreRotatedAsTheCodecDoes) {
+    std::mt19937 rng(kSeed);
+    for (const uint32_t d : {16u, 64u, 80u, 96u, 128u, 192u, 256u}) {
+        std::vector<float> row(d), mean(d), decoded(d);
+        for (float& x : row) x = static_cast<float>(static_cast<int>(rng() % 2000) - 1000) / 100.0f;
+        for (float& x : mean) x = static_cast<float>(rng() % 100) / 100.0f;
+        const codec::CodecSpec spec = codec::find_codec("k8v8").value();
+        const codec::Geometry geometry{d, 1, 16};
+        alignas(codec::kPageAlign) std::array<std::byte, 16384> page{};
+        const codec::PageCodecOps& ops = codec::row_of(spec).ops().front();
+        const codec::HeadSidecar sidecar{.k_mean = mean.data()};
+        ops.encode({.spec = spec,
+                    .geometry = geometry,
+                    .sidecar = sidecar,
+                    .k = row.data(),
+                    .last = 1,
+                    .page = page.data()});
+        ops.decode({.spec = spec,
+                    .geometry = geometry,
+                    .sidecar = sidecar,
+                    .page = page.data(),
+                    .original_space = false,
+                    .k = decoded.data(),
+                    .last = 1});
+        to_codec_space(mean.data(), d, row.data());
+        EXPECT_LT(distance(row, decoded), 0.1) << d;
+    }
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,109 @@
+#include "engine/model/kv_coding.h"
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "base/hash.h"
+#include "codec/hot/scale.h"
+
+namespace quire {
+namespace {
+
+constexpr char kExactPages[] = "exact pages, mean removed, rotated; 1";
+
+// The same butterflies as the codec's, in the same order: the same bits.
+void rotate_block(float* x, uint32_t block) {
+    for (uint32_t h = 1; h < block; h *= 2)
+        for (uint32_t i = 0; i < block; i += 2 * h)
+            for (uint32_t j = i; j < i + h; ++j) {
+                const float a = x[j], b = x[j + h];
+                x[j] = a + b;
+                x[j + h] = a - b;
+            }
+    const float norm = codec::hot::hadamard_norm(block);
+    for (uint32_t i = 0; i < block; ++i) x[i] *= norm;
+}
+
+// Names of the codecs that attention reads.
+std::string fused_patterns() {
+    std::string names;
+    for (const codec::CodecRow& row : codec::codec_table())
+        if (row.can.fused && row.can.random_access)
+            names += (names.empty() ? "" : ", ") + std::string(row.pattern);
+    return names;
+}
+
+}  // namespace
+
+std::string KvCoding::name() const {
+    return any() ? codec::codec_name(spec) : "raw16";
+}
+
+codec::Geometry KvCoding::geometry(const KvLayout& layout) const {
+    const KvGroup& group = layout.groups.front();
+    return {group.head_dim, group.kv_heads, layout.block_tokens, layout.element};
+}
+
+codec::HeadSidecar KvCoding::head(uint32_t layer, uint32_t kv_head) const {
+    return sidecar ? codec::head_sidecar(*sidecar, layer, kv_head) : codec::HeadSidecar{};
+}
+
+const float* KvCoding::v_means(uint32_t layer) const {
+    return head(layer, 0).v_mean;
+}
+
+KvLayout KvCoding::split(const KvLayout& layout) const {
+    const KvPages pages = {
+        .codec = spec.id(),
+        .version = spec.version,
+        .bytes = static_cast<uint32_t>(codec::page_bytes(spec, geometry(layout))),
+        .transform = sidecar_hash};
+    std::array<std::byte, sizeof kExactPages + sizeof(Hash128)> named;
+    std::memcpy(named.data(), kExactPages, sizeof kExactPages);
+    std::memcpy(named.data() + sizeof kExactPages, &sidecar_hash, sizeof sidecar_hash);
+    const Digest128 exact = sha256_128(named);
+    return split_for_codes(layout, sink_tokens, std::vector(layout.groups.size(), pages),
+                           {exact.hi, exact.lo});
+}
+
+Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
+                                const KvLayout& layout) {
+    KvCoding coding;
+    if (name.empty() || name == "raw16") return coding;
+    const auto spec = codec::find_codec(name);
+    if (!spec.ok()) return spec.error();
+    const codec::CodecRow& row = codec::row_of(*spec);
+    if (!row.can.fused || row.unit != codec::Unit::token || row.can.lossless)
+        return make_error(Code::unsupported, "attention cannot read codec " + name +
+                                                 "; a model can be served with raw16, " +
+                                                 fused_patterns());
+    if (sink_tokens % kCodedBlockTokens != 0 || sink_tokens > kMaxSinkTokens)
+        return make_error(Code::invalid, "exact sink tokens must be a multiple of " +
+                                             std::to_string(kCodedBlockTokens) + " up to " +
+                                             std::to_string(kMaxSinkTokens) + ", not " +
+                                             std::to_string(sink_tokens));
+    coding.spec = *spec;
+    coding.sink_tokens = sink_tokens;
+    QUIRE_TRY(codec::check_geometry(*spec, coding.geometry(layout)));
+    return coding;
+}
+
+Status add_sidecar(KvCoding* coding, const std::string& path, const ModelId& model,
+                   const KvLayout& layout) {
+    auto read = codec::read_sidecar(path);
+    if (!read.ok()) return read.error();
+    QUIRE_TRY(codec::match_sidecar(read->sidecar, model, layout));
+    coding->sidecar = std::make_shared<const codec::Sidecar>(std::move(read->sidecar));
+    coding->sidecar_hash = read->hash;
+    return {};
+}
+
+void to_codec_space(const float* mean, uint32_t head_dim, float* row) {
+    if (mean != nullptr)
+        for (uint32_t i = 0; i < head_dim; ++i) row[i] -= mean[i];
+    const uint32_t block = codec::hot::hadamard_block(head_dim);
+    for (uint32_t base = 0; base < head_dim; base += block) rotate_block(row + base, block);
+}
+
+}  // namespace quire

@@ -1,0 +1,54 @@
+// KvCoding: how a model's pages are compressed while it runs.
+//
+// With a codec of the hot family (codec/hot/README.md) K and V of a new token are written twice:
+// rounded to 16 bit into the exact page of its block, in the codec's space (mean removed, rotated),
+// and as codes. Attention reads exact pages for a query's own block and the sinks, and codes
+// between (kernels/attention.h, AttnCodes); an exact page that is neither any more is given back. A
+// block is a span of AttnCodes, so that each is either exact or coded for a query. Values only.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "codec/codec_table.h"
+#include "codec/sidecar.h"
+#include "core/kv_layout.h"
+
+namespace quire {
+
+inline constexpr uint32_t kCodedBlockTokens = 64;
+inline constexpr uint32_t kSinkTokens = 64;
+
+struct KvCoding {
+    codec::CodecSpec spec;
+    uint32_t sink_tokens = kSinkTokens;
+    std::shared_ptr<const codec::Sidecar> sidecar;  // null: no means
+    Hash128 sidecar_hash;
+
+    bool any() const { return spec.family != 0; }
+    // "k6v4"; "raw16" when there is none.
+    std::string name() const;
+    // REQUIRES: any().
+    codec::Geometry geometry(const KvLayout& layout) const;
+    codec::HeadSidecar head(uint32_t layer, uint32_t kv_head) const;
+    // [kv_heads][head_dim]; null: zero.
+    const float* v_means(uint32_t layer) const;
+    // The plain layout with codes. REQUIRES: any(), and it has kCodedBlockTokens.
+    KvLayout split(const KvLayout& layout) const;
+};
+
+// The coding of that name for a model with that plain layout. "" and "raw16": none. invalid: no
+// such codec, or sink_tokens is no multiple of kCodedBlockTokens; unsupported: a codec that
+// attention does not read, or that does not fit the model's shape. The message names those that
+// would do.
+Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
+                                const KvLayout& layout);
+
+// Takes means from a sidecar file. As read_sidecar() and match_sidecar().
+Status add_sidecar(KvCoding* coding, const std::string& path, const ModelId& model,
+                   const KvLayout& layout);
+
+// A row of a KV head to the codec's space, in place: less its mean (null: zero), rotated.
+void to_codec_space(const float* mean, uint32_t head_dim, float* row);
+
+}  // namespace quire
