@@ -24,6 +24,7 @@ struct BenchOptions {
     const kernels::AttentionOps* attention = nullptr;  // whose instruction set our products use too
     bool quick = false;          // fewer and smaller: does it run at all; bars are not meaningful
     std::string scratch_dir;     // for disk tiers and ceilings
+    std::string kv_codec;        // of our engine's pages; empty: 16 bit
     std::string llama_bench;     // llama-bench; llama-batched-bench lies beside it
     std::string trace;           // policy: a JSONL file with hash_ids
     int64_t minutes = 0;         // memory: how long; 0: by requests

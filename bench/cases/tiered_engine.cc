@@ -13,6 +13,7 @@ TieredEngine::TieredEngine(const BenchOptions& options, const BenchModel& model,
                            const std::string& dir) {
     options_.model_path = model.path;
     options_.attention = options.attention;
+    options_.kv_codec = options.kv_codec;
     options_.threads = static_cast<int>(options.threads);
     options_.disk_dir = dir + "/" + model.name;
     options_.kv_memory_bytes = uint64_t{1} << 30;

@@ -1,5 +1,6 @@
 // A model with compressed pages over a real cache and real tiers: what comes from a tier has the
 // bits of what was computed, however prompts are cut, after a restart, and after giving up pages.
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <thread>

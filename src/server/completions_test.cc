@@ -35,7 +35,8 @@ TEST(Completions, PassesEverySamplingFieldOn) {
     const ClientReply reply = t.post("/v1/completions", R"({"prompt":"x","max_tokens":2,
         "temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.05,"repetition_penalty":1.1,
         "presence_penalty":-1,"frequency_penalty":0.25,"logit_bias":{"65":-3.5},"seed":-7,
-        "ignore_eos":true,"min_tokens":1,"stop":["a","b"],"cache_salt":"pepper"})");
+        "ignore_eos":true,"min_tokens":1,"stop":["a","b"],"cache_salt":"pepper",
+        "kv_codec":"raw16"})");
     ASSERT_EQ(reply.status, 200) << reply.body;
     const GenerateRequest request = t.engine.requests().at(0);
     EXPECT_FLOAT_EQ(request.sampling.temperature, 0.5f);

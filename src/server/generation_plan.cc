@@ -48,6 +48,15 @@ std::optional<ApiError> check_vocabulary(const EngineApi& engine, const Generati
     return std::nullopt;
 }
 
+// Pages of all requests are written alike.
+std::optional<ApiError> check_codec(const EngineApi& engine, const std::string& asked) {
+    const std::string& served = engine.model().kv_codec;
+    if (asked.empty() || asked == served) return std::nullopt;
+    return bad_field("kv_codec", "'kv_codec' " + shorten(asked, kMaxCodecBytes) +
+                                     " is not served here; this server writes all pages in " +
+                                     served + ".");
+}
+
 ApiError over_context(const GenerationBody& body, uint32_t context_tokens, uint64_t text_bytes) {
     return bad_field(prompt_field(body),
                      "The model's context is " + std::to_string(context_tokens) +
@@ -166,6 +175,7 @@ ApiResult<GenerationPlan> plan_generation(const EngineApi& engine, std::string_v
     auto body = chat ? parse_chat(bytes) : parse_completion(bytes);
     if (!body.ok()) return body.error();
     if (auto error = check_model(engine, body.value().model)) return *error;
+    if (auto error = check_codec(engine, body.value().kv_codec)) return *error;
     GenerationPlan plan{std::move(body.value()), {}};
     if (auto error = check_vocabulary(engine, plan)) return *error;
     auto prompts = plan_prompts(engine, plan.body, stop);

@@ -40,6 +40,7 @@ struct GenerationBody {
     bool stream = false;
     bool include_usage = false;  // stream: one more chunk with the usage
     std::string cache_salt;
+    std::string kv_codec;  // empty: the server's
 
     std::vector<std::string> ignored_fields;
 };
@@ -48,6 +49,7 @@ inline constexpr uint32_t kMaxChoices = 128;  // prompts x n of one request
 inline constexpr size_t kMaxStops = 16;
 inline constexpr size_t kMaxStopBytes = 512;
 inline constexpr size_t kMaxSaltBytes = 256;
+inline constexpr size_t kMaxCodecBytes = 64;
 inline constexpr int32_t kMaxLogprobs = 20;
 
 ApiResult<GenerationBody> parse_completion(std::string_view bytes);

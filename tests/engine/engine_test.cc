@@ -2,129 +2,21 @@
 // beside other requests; cancellation and refusal. Needs the models that tools/models fetches.
 #include "engine/engine.h"
 
-#include <condition_variable>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <mutex>
-#include <sstream>
-
 #include <gtest/gtest.h>
 
 #include "base/fault_io.h"
-#include "tier/testing/temp_dir.h"
+#include "real_engine.h"
 
 namespace quire {
 namespace {
 
-constexpr const char* kModels[] = {"SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"};
+using testing::EngineCase;
+using testing::kModels;
+using testing::Pending;
+using testing::Reply;
+using testing::some_text;
 
-std::string model_path(const std::string& file) {
-    const char* cache = std::getenv("XDG_CACHE_HOME");
-    const char* home = std::getenv("HOME");
-    const std::string root = cache && *cache ? cache : std::string(home ? home : "") + "/.cache";
-    return root + "/quire/models/" + file;
-}
-
-std::string some_text(size_t bytes, size_t offset = 0) {
-    std::ifstream file("LICENSE");
-    std::stringstream text;
-    text << file.rdbuf();
-    std::string all = text.str();
-    while (all.size() < offset + bytes) all += all;
-    return all.substr(offset, bytes);
-}
-
-struct Reply {
-    std::vector<TokenId> tokens;
-    std::string text;
-    Finish finish = Finish::none;
-    std::optional<Error> error;
-    RequestTiming timing;
-};
-
-// A request in flight, and its reply when it is over.
-class Pending {
- public:
-    Pending(Engine& engine, GenerateRequest request) {
-        auto id = engine.submit(std::move(request), [this](GenerateEvent&& event) {
-            std::lock_guard lock(mutex_);
-            reply_.tokens.insert(reply_.tokens.end(), event.tokens.begin(), event.tokens.end());
-            reply_.text += event.text;
-            if (event.finish == Finish::none) {
-                changed_.notify_all();
-                return;
-            }
-            EXPECT_EQ(reply_.finish, Finish::none) << "two last events";
-            reply_.finish = event.finish;
-            reply_.error = event.error;
-            reply_.timing = event.timing;
-            changed_.notify_all();
-        });
-        EXPECT_TRUE(id.ok()) << (id.ok() ? "" : id.error().message);
-        if (id.ok()) id_ = *id;
-    }
-    Reply wait() {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return reply_.finish != Finish::none; });
-        return reply_;
-    }
-    void wait_tokens(size_t n) {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock,
-                      [&] { return reply_.tokens.size() >= n || reply_.finish != Finish::none; });
-    }
-    RequestId id() const { return id_; }
-
- private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    Reply reply_;
-    RequestId id_ = 0;
-};
-
-class EngineTest : public ::testing::TestWithParam<const char*> {
- protected:
-    EngineOptions options() const {
-        EngineOptions options;
-        options.model_path = model_path(GetParam());
-        options.kv_memory_bytes = uint64_t{512} << 20;
-        options.host_memory_bytes = uint64_t{512} << 20;
-        options.disk_dir = dir_.path() + "/kv";
-        options.disk_bytes = uint64_t{1} << 30;
-        return options;
-    }
-    void open(const EngineOptions& with) {
-        engine_.reset();
-        auto opened = open_engine(with);
-        ASSERT_TRUE(opened.ok()) << opened.error().message;
-        engine_ = std::move(opened).value();
-    }
-    GenerateRequest greedy(const std::string& text, uint32_t max_tokens) const {
-        GenerateRequest request;
-        auto tokens = engine_->tokenize(text, true, {});
-        EXPECT_TRUE(tokens.ok());
-        request.prompt = *tokens;
-        request.max_tokens = max_tokens;
-        request.sampling.temperature = 0;
-        request.sampling.ignore_eos = true;
-        return request;
-    }
-    Reply run(const std::string& text, uint32_t max_tokens) {
-        return Pending(*engine_, greedy(text, max_tokens)).wait();
-    }
-    // Two rounds through the engine's thread: after them its figures are of an idle moment.
-    void expect_idle() {
-        for (int i = 0; i < 2; ++i) EXPECT_TRUE(engine_->explain({1}, "", "").ok());
-        const EngineStats stats = engine_->stats();
-        EXPECT_EQ(stats.running + stats.waiting, 0u);
-        EXPECT_EQ(stats.cache.leases, 0u);
-        EXPECT_EQ(stats.cache.pending_loads, 0u);
-    }
-
-    testing::TempDir dir_;
-    std::unique_ptr<Engine> engine_;
-};
+class EngineTest : public testing::RealEngineTest {};
 
 TEST_P(EngineTest, SameTokensColdAndFromEveryTier) {
     open(options());
@@ -460,8 +352,9 @@ TEST_P(EngineTest, StopStringsWaitForTheLeastNumberOfTokens) {
     EXPECT_EQ(held.text.substr(0, free.text.size() / 2), free.text.substr(0, free.text.size() / 2));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, EngineTest, ::testing::ValuesIn(kModels),
-                         [](const auto& row) { return std::string(row.param).substr(0, 5); });
+INSTANTIATE_TEST_SUITE_P(Models, EngineTest,
+                         ::testing::Values(EngineCase{kModels[0]}, EngineCase{kModels[1]}),
+                         [](const auto& row) { return std::string(row.param.file).substr(0, 5); });
 
 TEST(OpenEngine, NamesWhatIsWrong) {
     EngineOptions options;

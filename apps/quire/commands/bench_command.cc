@@ -42,6 +42,7 @@ void add_flags(CLI::App& app, BenchFlags& flags) {
         ->check(CLI::Range(1, 1000));
     app.add_flag("--quick", o.quick, "few and small: does it run at all; bars mean little");
     app.add_option("--dir", o.scratch_dir, "scratch folder, on the disk to measure");
+    app.add_option("--kv-codec", o.kv_codec, "of our engine's KV pages; none: 16 bit");
     app.add_option("--llama-bench", o.llama_bench,
                    "engine: llama-bench, with llama-batched-bench beside it");
     app.add_option("--isa", flags.isa,

@@ -1,0 +1,56 @@
+"""A server with compressed pages: the same text cold, from memory and from disk after a restart."""
+
+import pytest
+
+import quire_server
+from conftest import skip_without
+
+PROMPT = " ".join(f"Item {i}: the lamp of house {i * 7 % 23} is {i * i % 31} steps from the gate."
+                  for i in range(40))
+
+
+def answer(server, prompt=PROMPT):
+    reply = server.post("/v1/completions", {"prompt": prompt, "max_tokens": 40, "temperature": 0,
+                                            "ignore_eos": True, "logprobs": 1})
+    choice = reply["choices"][0]
+    return (choice["text"], choice["logprobs"]["token_logprobs"],
+            reply["usage"]["prompt_tokens_details"]["cached_tokens"],
+            reply["quire"]["timing"])
+
+
+@pytest.mark.parametrize("name,codec", [("smollm2", "k8v8"), ("gemma3", "k6v4")])
+def test_a_hit_answers_as_a_cold_run_does(tmp_path, name, codec):
+    model = quire_server.model_path(name)
+    skip_without(quire_server.binary(), model)
+    flags = ("--kv-codec", codec, "--disk", f"{tmp_path}/kv:256MiB")
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        kv = server.get("/v1/cache")
+        assert f'"codec":"{codec}"' in kv.replace(" ", "") and '"sink_tokens":64' in kv
+        assert f"codec    {codec}" in server.log.read_text()
+        text, logprobs, cached, _ = answer(server)
+        assert cached == 0
+        again = answer(server)
+        assert again[:2] == (text, logprobs) and again[2] % 64 == 0 and again[2] >= 256
+        server.post("/v1/cache/flush", {"tiers": ["g1", "g2"], "write_back": True})
+        assert answer(server)[:2] == (text, logprobs)
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        restarted = answer(server)
+        assert restarted[:2] == (text, logprobs)
+        assert restarted[3]["cached_tokens"]["g3"] == again[2]
+    # Another codec finds nothing there, and says why.
+    with quire_server.QuireServer(model, tmp_path / "run", "--disk",
+                                  f"{tmp_path}/kv:256MiB") as server:
+        explained = server.post("/v1/cache/explain", {"prompt": PROMPT})
+        assert explained["reason"] == "other_model"
+        assert f"{codec} in blocks of 64 tokens" in explained["detail"]
+        assert answer(server)[2] == 0
+
+
+def test_codecs_that_cannot_serve_are_refused_by_name(tmp_path):
+    model = quire_server.model_path("smollm2")
+    skip_without(quire_server.binary(), model)
+    for flags, words in ((("--kv-codec", "k9v9"), "nearest"),
+                         (("--kv-codec", "fp8_e4m3"), "k{2..8}v{2..8}"),
+                         (("--kv-codec", "k8v8", "--kv-sidecar", "/nowhere"), "--kv-sidecar")):
+        with pytest.raises(RuntimeError, match=words.replace("{", r"\{").replace(".", r"\.")):
+            quire_server.QuireServer(model, tmp_path / "run", *flags)
