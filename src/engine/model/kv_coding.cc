@@ -76,7 +76,7 @@ Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
     const codec::CodecRow& row = codec::row_of(*spec);
     if (!row.can.fused || row.unit != codec::Unit::token || row.can.lossless)
         return make_error(Code::unsupported, "attention cannot read codec " + name +
-                                                 "; a model can be served with raw16, " +
+                                                 "; a model can be served with " +
                                                  fused_patterns());
     if (sink_tokens % kCodedBlockTokens != 0 || sink_tokens > kMaxSinkTokens)
         return make_error(Code::invalid, "exact sink tokens must be a multiple of " +
