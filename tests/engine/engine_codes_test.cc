@@ -18,12 +18,12 @@ class EngineCodesTest : public testing::RealEngineTest {};
 TEST_P(EngineCodesTest, SameTokensColdAndFromEveryTier) {
     open(options());
     EXPECT_EQ(engine_->model().kv_codec, GetParam().codec);
-    const std::string text = some_text(3000);
-    const Reply cold = run(text, 80);
+    const std::string text = some_text(2000);
+    const Reply cold = run(text, 70);
     ASSERT_EQ(cold.finish, Finish::length) << (cold.error ? cold.error->message : "");
     const uint32_t whole = (cold.timing.prompt_tokens - 1) / 64 * 64;
     const auto expect_from = [&](int tier) {
-        const Reply hit = run(text, 80);
+        const Reply hit = run(text, 70);
         EXPECT_EQ(hit.tokens, cold.tokens);
         EXPECT_EQ(hit.timing.cached_tokens[tier], whole) << hit.timing.miss_reason;
     };
@@ -39,7 +39,7 @@ TEST_P(EngineCodesTest, SameTokensColdAndFromEveryTier) {
     open(other_steps);
     expect_from(2);
     ASSERT_TRUE(engine_->flush({}, false).ok());
-    EXPECT_EQ(run(text, 80).tokens, cold.tokens) << "steps of other sizes";
+    EXPECT_EQ(run(text, 70).tokens, cold.tokens) << "steps of other sizes";
     expect_idle();
 }
 
@@ -49,13 +49,13 @@ TEST_P(EngineCodesTest, CompanyAndPreemptionChangeNoAnswer) {
     small.disk_dir.clear();
     open(small);
     std::vector<std::string> texts;
-    for (size_t i = 0; i < 4; ++i) texts.push_back(some_text(900 + 200 * i, 1000 * i));
+    for (size_t i = 0; i < 4; ++i) texts.push_back(some_text(600 + 150 * i, 1000 * i));
     std::vector<Reply> alone;
-    for (const std::string& text : texts) alone.push_back(run(text, 150));
+    for (const std::string& text : texts) alone.push_back(run(text, 120));
     const auto expect_together = [&] {
         std::vector<std::unique_ptr<Pending>> together;
         for (const std::string& text : texts)
-            together.push_back(std::make_unique<Pending>(*engine_, greedy(text, 150)));
+            together.push_back(std::make_unique<Pending>(*engine_, greedy(text, 120)));
         for (size_t i = 0; i < texts.size(); ++i) {
             const Reply reply = together[i]->wait();
             EXPECT_EQ(reply.finish, Finish::length) << (reply.error ? reply.error->message : "");
