@@ -56,7 +56,7 @@ class CodesCache : public ::testing::TestWithParam<Case> {
         auto coding =
             find_kv_coding(codec, GetParam().sink_tokens, model_->kv_layout(kCodedBlockTokens));
         ASSERT_TRUE(coding.ok()) << coding.error().message;
-        forward_ = std::move(Forward::create(*model_, {.n_threads = 2,
+        forward_ = std::move(Forward::create(*model_, {.n_threads = 1,
                                                        .block_tokens = kCodedBlockTokens,
                                                        .coding = *coding,
                                                        .max_rows = 128}))
