@@ -15,8 +15,8 @@ namespace {
 using namespace quire::testing;
 namespace fs = std::filesystem;
 
-constexpr int64_t kMinuteNs = 60'000'000'000;
-constexpr uint64_t kPerSegment = (2 << 20) / 20480;  // default slabs, segments of 2 MiB
+constexpr int64_t kRetryOverNs = 60'000'000'000;
+constexpr uint64_t kSlabsPerSegment = (2 << 20) / 20480;  // default slabs, segments of 2 MiB
 
 Fault no_space(const char* path_part) {
     Fault fault;
@@ -50,7 +50,7 @@ TEST(DiskFull, WithoutAJournalNothingIsWrittenAndNothingKept) {
     for (uint64_t i = 2; i < 40; ++i) {
         EXPECT_EQ(put_one(disk.store(), make_slab(i)).code(), Code::full);
         EXPECT_TRUE(disk.store().stats().degraded);
-        disk.clock().advance(kMinuteNs);
+        disk.clock().advance(kRetryOverNs);
     }
     EXPECT_EQ(slab_writes, 1) << "only the one that met the failure";
     EXPECT_EQ(disk.store().stats().blocks, 1u);
@@ -71,7 +71,7 @@ TEST(DiskFull, AFailedSlabWriteGivesItsSpaceBack) {
     disk.io().add(no_space("segment-"));
     for (uint64_t i = 4; i < 10; ++i) {
         EXPECT_EQ(put_one(disk.store(), make_slab(i)).code(), Code::full);
-        disk.clock().advance(kMinuteNs);
+        disk.clock().advance(kRetryOverNs);
     }
     EXPECT_EQ(segment_bytes(disk.dir().path()), 4096u + 3 * 20480u);
     for (uint64_t i = 1; i <= 3; ++i) EXPECT_TRUE(reads_back(disk.store(), make_slab(i)));
@@ -104,7 +104,7 @@ class SmallDevice : public ::testing::Test {
         uint64_t stored = 0;
         for (uint64_t i = from; i < from + count; ++i) {
             stored += put_one(disk_->store(), make_slab(i)).ok();
-            disk_->clock().advance(kMinuteNs);
+            disk_->clock().advance(kRetryOverNs);
             if (keep_filling) fill();
             fewest_ = std::min(fewest_, disk_->store().stats().blocks);
         }
@@ -121,7 +121,7 @@ TEST_F(SmallDevice, FilledByOthersKeepsItsBlocks) {
     fill();
     fewest_ = UINT64_MAX;
     const uint64_t stored = load(1001, 600);
-    EXPECT_GE(fewest_, 800 - 3 * kPerSegment);
+    EXPECT_GE(fewest_, 800 - 3 * kSlabsPerSegment);
     EXPECT_GT(stored, 300u) << "one segment for another, with room for the journal";
     const uint64_t blocks = disk_->store().stats().blocks;
     EXPECT_LE(segment_bytes(dir_.path() + "/store"), blocks * 20480 + (4 << 20)) << "no dead slabs";
@@ -140,7 +140,7 @@ TEST_F(SmallDevice, KeptFullByOthersLosesTwoSegmentsAtMost) {
     fewest_ = UINT64_MAX;
     const uint64_t stored = load(1001, 600, true);
     RecordProperty("stored", static_cast<int>(stored));
-    EXPECT_GE(fewest_ + 2 * stored, 800 - 3 * kPerSegment);
+    EXPECT_GE(fewest_ + 2 * stored, 800 - 3 * kSlabsPerSegment);
     EXPECT_GE(fewest_, 300u);
     for (uint64_t i = 700; i <= 800; ++i) {
         if (holds(disk_->store(), test_key(i))) {

@@ -19,22 +19,23 @@ namespace {
 using namespace quire::testing;
 namespace fs = std::filesystem;
 
-constexpr uint64_t kSlabs = 20;
+constexpr uint64_t kStoredFirst = 20;
 
-enum class Kind : uint8_t { pipe, link_loop, folder, device };
-constexpr Kind kKinds[] = {Kind::pipe, Kind::link_loop, Kind::folder, Kind::device};
+enum class StrangeKind : uint8_t { pipe, link_loop, folder, device };
+constexpr StrangeKind kStrangeKinds[] = {StrangeKind::pipe, StrangeKind::link_loop,
+                                         StrangeKind::folder, StrangeKind::device};
 
 // False where it cannot be made here.
-bool put_in_place(const fs::path& path, Kind kind) {
+bool put_in_place(const fs::path& path, StrangeKind kind) {
     fs::remove_all(path);
     switch (kind) {
-        case Kind::pipe:
+        case StrangeKind::pipe:
             return ::mkfifo(path.c_str(), 0600) == 0;
-        case Kind::link_loop:
+        case StrangeKind::link_loop:
             return ::symlink(path.filename().c_str(), path.c_str()) == 0;
-        case Kind::folder:
+        case StrangeKind::folder:
             return fs::create_directory(path);
-        case Kind::device:
+        case StrangeKind::device:
             return ::mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0;
     }
     return false;
@@ -50,12 +51,13 @@ fs::path newest(const std::string& dir, const std::string& start) {
 }
 
 void store_some(DiskFixture& disk) {
-    for (uint64_t i = 1; i <= kSlabs; ++i) ASSERT_TRUE(put_one(disk.store(), make_slab(i)).ok());
+    for (uint64_t i = 1; i <= kStoredFirst; ++i)
+        ASSERT_TRUE(put_one(disk.store(), make_slab(i)).ok());
 }
 
 TEST(DiskStrangeFiles, FormatAndLockAreRefusedWithARemedy) {
     for (const char* name : {"FORMAT", "LOCK"}) {
-        for (Kind kind : kKinds) {
+        for (StrangeKind kind : kStrangeKinds) {
             DiskFixture disk;
             store_some(disk);
             disk.close();
@@ -75,12 +77,12 @@ TEST(DiskStrangeFiles, FormatAndLockAreRefusedWithARemedy) {
 
 TEST(DiskStrangeFiles, AnIndexFileIsFoundAgainInTheSlabs) {
     for (const char* start : {"journal-", "checkpoint-"}) {
-        for (Kind kind : kKinds) {
+        for (StrangeKind kind : kStrangeKinds) {
             SCOPED_TRACE(std::string(start) + " " + std::to_string(static_cast<int>(kind)));
             DiskFixture disk;
             store_some(disk);
             disk.reopen();
-            ASSERT_TRUE(put_one(disk.store(), make_slab(kSlabs + 1)).ok());
+            ASSERT_TRUE(put_one(disk.store(), make_slab(kStoredFirst + 1)).ok());
             disk.close();
             const fs::path file = newest(disk.dir().path(), start);
             if (!put_in_place(file, kind)) continue;
@@ -92,7 +94,7 @@ TEST(DiskStrangeFiles, AnIndexFileIsFoundAgainInTheSlabs) {
             }));
             for (int life = 0; life < 2; ++life) {
                 disk.open();
-                EXPECT_EQ(disk.store().stats().blocks, kSlabs + 1);
+                EXPECT_EQ(disk.store().stats().blocks, kStoredFirst + 1);
                 EXPECT_FALSE(disk.store().stats().degraded);
                 disk.close();
             }
@@ -101,30 +103,30 @@ TEST(DiskStrangeFiles, AnIndexFileIsFoundAgainInTheSlabs) {
 }
 
 TEST(DiskStrangeFiles, ASegmentCostsItsOwnBlocks) {
-    for (Kind kind : kKinds) {
+    for (StrangeKind kind : kStrangeKinds) {
         DiskFixture disk;
         store_some(disk);
         disk.reopen();
-        ASSERT_TRUE(put_one(disk.store(), make_slab(kSlabs + 1)).ok());
+        ASSERT_TRUE(put_one(disk.store(), make_slab(kStoredFirst + 1)).ok());
         disk.close();
         if (!put_in_place(newest(disk.dir().path(), "segment-"), kind)) continue;
         ASSERT_TRUE(inspect_disk(disk.dir().path(), true).ok());
         disk.open();
-        EXPECT_EQ(disk.store().stats().blocks, kSlabs);
-        ASSERT_TRUE(put_one(disk.store(), make_slab(kSlabs + 1)).ok());
+        EXPECT_EQ(disk.store().stats().blocks, kStoredFirst);
+        ASSERT_TRUE(put_one(disk.store(), make_slab(kStoredFirst + 1)).ok());
         // While it is served: found at the read.
         disk.reopen();
         const fs::path first = disk.dir().file(segment_file_name(1));
         ASSERT_TRUE(put_in_place(first, kind));
         AlignedBytes into(make_slab(1).size());
         EXPECT_FALSE(get_one(disk.store(), test_key(1), into).ok());
-        EXPECT_TRUE(reads_back(disk.store(), make_slab(kSlabs + 1)));
+        EXPECT_TRUE(reads_back(disk.store(), make_slab(kStoredFirst + 1)));
     }
 }
 
 // Tebibytes of hole: page by page they would take hours.
 TEST(DiskStrangeFiles, AnOversizedSegmentIsScannedByItsData) {
-    constexpr uint64_t kHuge = uint64_t{8} << 40;
+    constexpr uint64_t kHugeSegment = uint64_t{8} << 40;
     for (bool header_lost : {false, true}) {
         DiskFixture disk;
         store_some(disk);
@@ -138,15 +140,15 @@ TEST(DiskStrangeFiles, AnOversizedSegmentIsScannedByItsData) {
         if (header_lost)
             std::fstream(segment, std::ios::in | std::ios::out | std::ios::binary).put('x');
         std::error_code error;
-        fs::resize_file(segment, kHuge, error);
+        fs::resize_file(segment, kHugeSegment, error);
         if (error) GTEST_SKIP() << "no files of that size here: " << error.message();
         const auto report = inspect_disk(disk.dir().path(), true);
         ASSERT_TRUE(report.ok());
-        EXPECT_EQ(report->blocks, kSlabs);
+        EXPECT_EQ(report->blocks, kStoredFirst);
         disk.open();
-        EXPECT_EQ(disk.store().stats().blocks, kSlabs);
+        EXPECT_EQ(disk.store().stats().blocks, kStoredFirst);
         EXPECT_LT(fs::file_size(segment), 1u << 20) << "cut to its last slab";
-        ASSERT_TRUE(put_one(disk.store(), make_slab(kSlabs + 1)).ok());
+        ASSERT_TRUE(put_one(disk.store(), make_slab(kStoredFirst + 1)).ok());
         EXPECT_FALSE(disk.store().stats().degraded);
     }
 }
@@ -160,9 +162,9 @@ TEST(DiskStrangeFiles, DeletingTheLockLetsNobodyIn) {
     EXPECT_FALSE(fs::exists(disk.dir().file("LOCK"))) << "made by nobody who is refused";
     std::ofstream(disk.dir().file("LOCK")) << "1\n";
     EXPECT_EQ(disk.try_open().code(), Code::busy);
-    ASSERT_TRUE(put_one(disk.store(), make_slab(kSlabs + 1)).ok());
+    ASSERT_TRUE(put_one(disk.store(), make_slab(kStoredFirst + 1)).ok());
     disk.reopen();
-    EXPECT_EQ(disk.store().stats().blocks, kSlabs + 1) << "what was acknowledged is there";
+    EXPECT_EQ(disk.store().stats().blocks, kStoredFirst + 1) << "what was acknowledged is there";
 }
 
 }  // namespace
