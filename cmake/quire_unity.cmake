@@ -4,7 +4,10 @@
 set(QUIRE_COMPILED_ALONE
   base/config_print.cc
   base/options_table.cc
+  codec/fp4/fp4_test.cc
   format/slab.cc
+  engine/codes_cache_test.cc
+  engine/model/forward_codes_test.cc
   kernels/codes_test.cc
   policy/evict.cc
   server/drain_test.cc
