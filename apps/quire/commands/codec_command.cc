@@ -22,12 +22,14 @@ A codec says how the K and V numbers of a page become bytes. Names:
   fp8_e4m3, fp8_e5m2       8-bit floats; _head: a given scale per head, _token: one per row
   nvfp4, nvfp4_4over6      4-bit floats in blocks of 16 with a scale each; mxfp4: of 32
   turboquant_k8v4, ...     vLLM's slots of that name: 4bit_nc, k3v4_nc, 3bit_nc
+  tq4_mse, tq4_prod, ...   TurboQuant as its paper has it, to show its cost
   k{2..8}v{2..8}           the hot family: keys and values rotated, their mean removed, coded with
                            that many bits; k6v4 is 6 bits a key number and 4 a value number
   i8r, i6r, i4r            other names of k8v8, k6v6, k4v4
 
 Examples:
-  quire codec list --head-dim 64       bits and bytes of every codec on such heads
+  quire codec list --head-dim 64       families, with bits and bytes on such heads
+  quire codec list --all               every codec by name
   quire codec bench k6v4 k4v3          their speed on one core, beside memcpy
   quire codec verify                   this CPU's fast versions against the oracles
   quire codec verify vectors.bin       a file of golden vectors against this build
@@ -50,6 +52,7 @@ struct CodecFlags {
     uint32_t repeats = 5;
     bool quick = false;
     bool json = false;
+    bool all = false;
 };
 
 // The named codecs, or all.
@@ -67,6 +70,10 @@ Result<std::vector<codec::CodecSpec>> find_codecs(const std::vector<std::string>
 }
 
 int list(const CodecFlags& flags) {
+    if (flags.names.empty() && !flags.all && !flags.json) {
+        std::cout << codec_families_text(flags.geometry) << std::flush;
+        return kExitOk;
+    }
     const auto specs = find_codecs(flags.names);
     if (!specs.ok()) return fail("codec list", specs.error().message);
     std::vector<CodecLine> lines;
@@ -174,7 +181,8 @@ int run_codec(int argc, const char* const* argv) {
     CodecFlags flags;
     app.require_subcommand(1);
     app.footer(std::string(kFooter));
-    CLI::App& lister = *app.add_subcommand("list", "bits, bytes and abilities of every codec");
+    CLI::App& lister =
+        *app.add_subcommand("list", "families of codecs with their bits, bytes and abilities");
     CLI::App& bencher = *app.add_subcommand("bench", "encode and decode on one core over memcpy");
     CLI::App& verifier = *app.add_subcommand(
         "verify", "fast versions against oracles, or files of golden vectors against this build");
@@ -182,6 +190,7 @@ int run_codec(int argc, const char* const* argv) {
         with_names->add_option("NAME", flags.names, "which codecs; none: all, or a selection");
         add_shape(*with_names, flags);
     }
+    lister.add_flag("--all", flags.all, "a line for every codec, not for every family");
     bencher.add_option("--repeats", flags.repeats, "of each thing measured; medians are reported")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();

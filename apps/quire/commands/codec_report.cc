@@ -29,6 +29,39 @@ std::string isas_of(const codec::CodecRow& row) {
     return text;
 }
 
+// What members of a family cost, from the least to the most.
+struct Cost {
+    size_t members = 0;
+    double least_bits = 0, most_bits = 0;
+    size_t least_bytes = 0, most_bytes = 0;
+    std::string refusal;  // of a member that does not fit
+};
+
+Cost cost_of(const codec::CodecRow& row, const codec::Geometry& geometry) {
+    Cost cost;
+    for (const codec::CodecSpec& spec : row.specs()) {
+        if (const char* reason = row.unsupported(spec, geometry)) {
+            cost.refusal = reason;
+            continue;
+        }
+        const double bits = codec::bits_per_element(spec, geometry);
+        const size_t bytes = codec::page_bytes(spec, geometry);
+        cost.least_bits = cost.members == 0 ? bits : std::min(cost.least_bits, bits);
+        cost.most_bits = std::max(cost.most_bits, bits);
+        cost.least_bytes = cost.members == 0 ? bytes : std::min(cost.least_bytes, bytes);
+        cost.most_bytes = std::max(cost.most_bytes, bytes);
+        ++cost.members;
+    }
+    return cost;
+}
+
+template <typename T>
+std::string range_text(const char* format, T least, T most) {
+    const std::string low = fmt::format(fmt::runtime(format), least);
+    const std::string high = fmt::format(fmt::runtime(format), most);
+    return low == high ? low : low + " to " + high;
+}
+
 std::string dump(const Json& json) {
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -39,6 +72,30 @@ size_t problems(const std::vector<CodecCheck>& checks) {
 }
 
 }  // namespace
+
+std::string codec_families_text(const codec::Geometry& geometry) {
+    TextTable table({{"names", Align::left},
+                     {"bits a number", Align::left},
+                     {"of raw16", Align::left},
+                     {"page bytes", Align::left}});
+    std::string notes;
+    for (const codec::CodecRow& row : codec::codec_table()) {
+        const Cost cost = cost_of(row, geometry);
+        const bool fits = cost.members > 0;
+        table.row({row.pattern, fits ? range_text("{:.2f}", cost.least_bits, cost.most_bits) : "",
+                   fits ? range_text("{:.0f} %", cost.least_bits / 0.16, cost.most_bits / 0.16)
+                        : "does not fit",
+                   fits ? range_text("{}", cost.least_bytes, cost.most_bytes) : ""});
+        notes += fmt::format("{}\n  {}\n  {}; {}\n", row.pattern, row.summary,
+                             fmt::join(words_for(row), ", "), isas_of(row));
+        if (!cost.refusal.empty())
+            notes +=
+                fmt::format("  {} of {} fit: {}\n", cost.members, row.specs().size(), cost.refusal);
+    }
+    return fmt::format(
+        "head_dim {}, blocks of {} tokens; --all: every codec by name, NAME...: some\n\n{}\n{}",
+        geometry.head_dim, geometry.block_tokens, table.text(), notes);
+}
 
 std::string codec_list_text(const std::vector<CodecLine>& lines) {
     TextTable table({{"codec", Align::left},

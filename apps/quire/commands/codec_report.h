@@ -17,6 +17,9 @@ struct CodecLine {
     std::string refusal;  // empty: it fits
 };
 
+// A line a family: what its members cost on that shape.
+std::string codec_families_text(const codec::Geometry& geometry);
+// A line a codec.
 std::string codec_list_text(const std::vector<CodecLine>& lines);
 std::string codec_list_json(const std::vector<CodecLine>& lines);
 

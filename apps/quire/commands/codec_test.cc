@@ -1,4 +1,5 @@
 // quire codec list, bench and verify, as a user runs them.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -59,6 +60,23 @@ TEST(CodecCommand, ListsEveryCodecWithItsBits) {
     }
     EXPECT_TRUE(seen);
     EXPECT_THAT(run_with({"list", "k6v4"}).text, HasSubstr("k6v4  |"));
+}
+
+TEST(CodecCommand, ListsFamiliesWithTheirRangesOnAScreen) {
+    const CodecRun output = run_with({"list", "--head-dim", "64"});
+    ASSERT_EQ(output.code, kExitOk) << output.errors;
+    EXPECT_THAT(output.text, HasSubstr("k{2..8}v{2..8}"));
+    EXPECT_THAT(output.text, HasSubstr("2.12 to 8.12"));
+    EXPECT_LT(std::ranges::count(output.text, '\n'), 45);
+    size_t longest = 0, begin = 0;
+    for (size_t end; (end = output.text.find('\n', begin)) != std::string::npos; begin = end + 1)
+        longest = std::max(longest, end - begin);
+    EXPECT_LE(longest, 110u);
+    const CodecRun all = run_with({"list", "--head-dim", "64", "--all"});
+    EXPECT_THAT(all.text, HasSubstr("k7v3"));
+    EXPECT_THAT(all.text, HasSubstr("turboquant_3bit_nc"));
+    const CodecRun odd = run_with({"list", "--head-dim", "48"});
+    EXPECT_THAT(odd.text, HasSubstr("0 of 12 fit: head_dim must be 64, 80,"));
 }
 
 TEST(CodecCommand, AShapeThatDoesNotFitIsSaid) {
