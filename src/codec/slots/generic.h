@@ -12,25 +12,37 @@ namespace quire::codec::slots::generic {
 inline constexpr uint32_t kLanes = 16;
 inline constexpr int32_t kInfinity = 0x7f800000;
 
-// Codes of sixteen numbers, side by side.
+// Codes of sixteen numbers, side by side. Three bits each are six bytes: a word and a half.
 template <class V, uint32_t kBits>
 [[gnu::always_inline]] inline void store_codes(std::byte* p, typename V::i32 codes) {
     alignas(16) uint64_t bytes[2];
     V::store_u8(bytes, codes);
-    const uint32_t low = kBits == 4 ? pack_nibbles(bytes[0]) : pack_threes(bytes[0]);
-    const uint32_t high = kBits == 4 ? pack_nibbles(bytes[1]) : pack_threes(bytes[1]);
-    __builtin_memcpy(p, &low, kBits);
-    __builtin_memcpy(p + kBits, &high, kBits);
+    if constexpr (kBits == 4) {
+        const uint32_t packed[2] = {pack_nibbles(bytes[0]), pack_nibbles(bytes[1])};
+        __builtin_memcpy(p, packed, sizeof(packed));
+    } else {
+        const uint32_t low = pack_threes(bytes[0]), high = pack_threes(bytes[1]);
+        const uint32_t word = low | high << 24;
+        const auto rest = static_cast<uint16_t>(high >> 8);
+        __builtin_memcpy(p, &word, sizeof(word));
+        __builtin_memcpy(p + sizeof(word), &rest, sizeof(rest));
+    }
 }
 template <class V, uint32_t kBits>
 [[gnu::always_inline]] inline typename V::i32 load_codes(const std::byte* p) {
-    uint32_t low = 0, high = 0;
-    __builtin_memcpy(&low, p, kBits);
-    __builtin_memcpy(&high, p + kBits, kBits);
-    uint64_t bytes[2] = {unpack_nibbles(low), unpack_nibbles(high)};
-    if constexpr (kBits == 3) {
-        bytes[0] = unpack_threes(low);
-        bytes[1] = unpack_threes(high);
+    uint64_t bytes[2];
+    if constexpr (kBits == 4) {
+        uint32_t packed[2];
+        __builtin_memcpy(packed, p, sizeof(packed));
+        bytes[0] = unpack_nibbles(packed[0]);
+        bytes[1] = unpack_nibbles(packed[1]);
+    } else {
+        uint32_t word;
+        uint16_t rest;
+        __builtin_memcpy(&word, p, sizeof(word));
+        __builtin_memcpy(&rest, p + sizeof(word), sizeof(rest));
+        bytes[0] = unpack_threes(word);
+        bytes[1] = unpack_threes(word >> 24 | uint32_t{rest} << 8);
     }
     return V::load_u8(bytes);
 }
