@@ -29,7 +29,7 @@ std::string isas_of(const codec::CodecRow& row) {
     return text;
 }
 
-// What members of a family cost, from the least to the most.
+// What members of a family cost, from the least to the most; those for bf16 alone in bf16.
 struct Cost {
     size_t members = 0;
     double least_bits = 0, most_bits = 0;
@@ -40,12 +40,14 @@ struct Cost {
 Cost cost_of(const codec::CodecRow& row, const codec::Geometry& geometry) {
     Cost cost;
     for (const codec::CodecSpec& spec : row.specs()) {
-        if (const char* reason = row.unsupported(spec, geometry)) {
+        codec::Geometry g = geometry;
+        if (row.unsupported(spec, g) != nullptr) g.element = Element::bf16;
+        if (const char* reason = row.unsupported(spec, g)) {
             cost.refusal = reason;
             continue;
         }
-        const double bits = codec::bits_per_element(spec, geometry);
-        const size_t bytes = codec::page_bytes(spec, geometry);
+        const double bits = codec::bits_per_element(spec, g);
+        const size_t bytes = codec::page_bytes(spec, g);
         cost.least_bits = cost.members == 0 ? bits : std::min(cost.least_bits, bits);
         cost.most_bits = std::max(cost.most_bits, bits);
         cost.least_bytes = cost.members == 0 ? bytes : std::min(cost.least_bytes, bytes);
