@@ -17,11 +17,11 @@
 namespace quire {
 namespace {
 
-constexpr uint32_t kSeed = 6404;
-constexpr uint32_t kPromptTokens = 300;
-constexpr uint32_t kAnswerTokens = 90;  // the sequence ends in another block
+constexpr uint32_t kCodesCacheSeed = 6404;
+constexpr uint32_t kCodedPromptTokens = 300;
+constexpr uint32_t kCodedAnswerTokens = 90;  // the sequence ends in another block
 
-struct Case {
+struct CodesCacheCase {
     const char* family;
     int32_t window;
     const char* codec;
@@ -29,21 +29,21 @@ struct Case {
 };
 
 // Logits of the last prompt row and of every decode, and where the prefix came from.
-struct Reply {
+struct CodedReply {
     std::vector<float> logits;
     std::vector<TokenId> tokens;  // the prompt, then the answer
     LeaseInfo lease;
 };
 
-class CodesCache : public ::testing::TestWithParam<Case> {
+class CodesCache : public ::testing::TestWithParam<CodesCacheCase> {
  protected:
     void SetUp() override {
         spec_.family = GetParam().family;
         spec_.window = GetParam().window;
         if (spec_.family == "gemma3") spec_.n_layers = 8;  // layer 5 is a full one
         tiny_ = test::write_tiny_model(spec_);
-        std::mt19937 rng(kSeed);
-        for (uint32_t i = 0; i < kPromptTokens; ++i)
+        std::mt19937 rng(kCodesCacheSeed);
+        for (uint32_t i = 0; i < kCodedPromptTokens; ++i)
             prompt_.push_back(static_cast<TokenId>(rng() % static_cast<uint32_t>(spec_.n_vocab)));
     }
 
@@ -105,23 +105,23 @@ class CodesCache : public ::testing::TestWithParam<Case> {
         return {result->logits.begin(), result->logits.end()};
     }
 
-    Reply run(uint32_t chunk) {
-        Reply reply;
+    CodedReply run(uint32_t chunk) {
+        CodedReply reply;
         reply.tokens = prompt_;
         const LeaseId id = acquire(prompt_);
         reply.lease = cache_->info(id);
         std::vector<float> last;
-        for (uint32_t pos = reply.lease.cached_tokens; pos < kPromptTokens;) {
-            const uint32_t n = std::min(chunk, kPromptTokens - pos);
+        for (uint32_t pos = reply.lease.cached_tokens; pos < kCodedPromptTokens;) {
+            const uint32_t n = std::min(chunk, kCodedPromptTokens - pos);
             last = step(id, TokenSpan(prompt_).subspan(pos, n), pos);
             pos += n;
         }
         reply.logits = last;
-        for (uint32_t i = 0; i < kAnswerTokens; ++i) {
+        for (uint32_t i = 0; i < kCodedAnswerTokens; ++i) {
             const auto best = std::ranges::max_element(last) - last.begin();
             reply.tokens.push_back(static_cast<TokenId>(best));
             cache_->append(id, reply.tokens.back());
-            last = step(id, {&reply.tokens.back(), 1}, kPromptTokens + i);
+            last = step(id, {&reply.tokens.back(), 1}, kCodedPromptTokens + i);
             reply.logits.insert(reply.logits.end(), last.begin(), last.end());
         }
         cache_->release(id);
@@ -136,7 +136,7 @@ class CodesCache : public ::testing::TestWithParam<Case> {
         } while (cache_->stats().pending_stores > 0);
     }
 
-    static void expect_same(const Reply& got, const Reply& want) {
+    static void expect_same(const CodedReply& got, const CodedReply& want) {
         EXPECT_EQ(got.tokens, want.tokens);
         ASSERT_EQ(got.logits.size(), want.logits.size());
         EXPECT_EQ(memcmp(got.logits.data(), want.logits.data(), want.logits.size() * 4), 0);
@@ -155,11 +155,11 @@ class CodesCache : public ::testing::TestWithParam<Case> {
 
 TEST_P(CodesCache, EveryTierGivesTheBitsOfAColdRun) {
     open(GetParam().codec);
-    const Reply cold = run(128);
+    const CodedReply cold = run(128);
     EXPECT_EQ(cold.lease.cached_tokens, 0u);
-    constexpr uint32_t kWhole = kPromptTokens / kCodedBlockTokens * kCodedBlockTokens;
+    constexpr uint32_t kWhole = kCodedPromptTokens / kCodedBlockTokens * kCodedBlockTokens;
     const auto expect_from = [&](Tier tier, uint32_t chunk) {
-        const Reply again = run(chunk);
+        const CodedReply again = run(chunk);
         EXPECT_EQ(again.lease.cached_tokens, kWhole) << tier_name(tier);
         EXPECT_GT(again.lease.tokens_by_tier[static_cast<int>(tier)], 0u) << tier_name(tier);
         expect_same(again, cold);
@@ -175,7 +175,7 @@ TEST_P(CodesCache, EveryTierGivesTheBitsOfAColdRun) {
     EXPECT_EQ(cache_->stats().pinned_blocks, 0u);
     for (const uint32_t chunk : {5u, 61u, 100u}) {
         for (const Tier tier : {Tier::g1, Tier::g2, Tier::g3}) cache_->flush(tier);
-        const Reply other_cuts = run(chunk);
+        const CodedReply other_cuts = run(chunk);
         EXPECT_EQ(other_cuts.lease.cached_tokens, 0u);
         expect_same(other_cuts, cold);
     }
@@ -184,9 +184,9 @@ TEST_P(CodesCache, EveryTierGivesTheBitsOfAColdRun) {
 // A sequence that loses its lease in the middle of a block goes on from the last whole one.
 TEST_P(CodesCache, AnswersGoOnWhenPagesWereGivenUp) {
     open(GetParam().codec);
-    const Reply whole = run(128);
+    const CodedReply whole = run(128);
     for (const Tier tier : {Tier::g1, Tier::g2, Tier::g3}) cache_->flush(tier);
-    constexpr uint32_t kCut = kPromptTokens + 37;
+    constexpr uint32_t kCut = kCodedPromptTokens + 37;
     std::vector<float> last;
     for (const uint32_t from : {0u, kCut}) {
         const TokenSpan tokens = TokenSpan(whole.tokens).first(from == 0 ? kCut : kCut + 1);
@@ -203,14 +203,14 @@ TEST_P(CodesCache, AnswersGoOnWhenPagesWereGivenUp) {
         settle();
         if (from == 0) cache_->flush(Tier::g1);
     }
-    const size_t row = kCut - kPromptTokens + 1;
+    const size_t row = kCut - kCodedPromptTokens + 1;
     const auto vocab = static_cast<size_t>(spec_.n_vocab);
     EXPECT_EQ(memcmp(last.data(), whole.logits.data() + row * vocab, vocab * 4), 0);
 }
 
 TEST_P(CodesCache, ADirectoryOfAnotherCodecIsAMissWithAReason) {
     open("k5v5");
-    const Reply other = run(128);
+    const CodedReply other = run(128);
     open(GetParam().codec);
     const CacheExplanation why = cache_->explain(prompt_, {});
     EXPECT_EQ(why.hit_blocks, 0u);
@@ -218,22 +218,22 @@ TEST_P(CodesCache, ADirectoryOfAnotherCodecIsAMissWithAReason) {
     EXPECT_EQ(why.holder, model_->id());
     EXPECT_EQ(codec::codec_name_of_id(why.holder_codec), "k5v5");
     EXPECT_EQ(why.holder_block_tokens, kCodedBlockTokens);
-    const Reply cold = run(128);
+    const CodedReply cold = run(128);
     EXPECT_EQ(cold.lease.cached_tokens, 0u);
     EXPECT_EQ(cold.lease.miss, MissReason::other_model);
     EXPECT_NE(cold.logits, other.logits);
     // Both live in one directory.
     open("k5v5");
-    const Reply again = run(128);
+    const CodedReply again = run(128);
     EXPECT_GT(again.lease.cached_tokens, 0u);
     expect_same(again, other);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CodesCache,
-                         ::testing::Values(Case{"llama", 0, "k8v8", 64},
-                                           Case{"llama", 0, "k3v2", 0},
-                                           Case{"gemma3", 100, "k6v4", 64},
-                                           Case{"gemma3", 24, "k8v8", 128}));
+                         ::testing::Values(CodesCacheCase{"llama", 0, "k8v8", 64},
+                                           CodesCacheCase{"llama", 0, "k3v2", 0},
+                                           CodesCacheCase{"gemma3", 100, "k6v4", 64},
+                                           CodesCacheCase{"gemma3", 24, "k8v8", 128}));
 
 }  // namespace
 }  // namespace quire

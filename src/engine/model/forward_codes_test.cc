@@ -19,9 +19,9 @@ namespace {
 using test::PlainPages;
 using test::TinySpec;
 
-constexpr uint32_t kSeed = 2204;
+constexpr uint32_t kForwardCodesSeed = 2204;
 
-struct Case {
+struct ForwardCodesCase {
     const char* family;
     int32_t window;
     const char* codec;
@@ -29,27 +29,27 @@ struct Case {
     bool means;
 };
 
-std::vector<TokenId> random_tokens(size_t n, int32_t n_vocab, uint32_t seed) {
+std::vector<TokenId> tokens_of_codes(size_t n, int32_t n_vocab, uint32_t seed) {
     std::mt19937 rng(seed);
     std::vector<TokenId> tokens(n);
     for (TokenId& t : tokens) t = static_cast<TokenId>(rng() % static_cast<uint32_t>(n_vocab));
     return tokens;
 }
 
-std::vector<float> logits_of(Forward* f, const StepSequence& s) {
+std::vector<float> logits_over_codes(Forward* f, const StepSequence& s) {
     auto r = f->step({&s, 1});
     EXPECT_TRUE(r.ok()) << r.error().message;
     return {r->logits.begin(), r->logits.end()};
 }
 
 // Root of the mean squared difference.
-double distance(std::span<const float> a, std::span<const float> b) {
+double rms_distance(std::span<const float> a, std::span<const float> b) {
     double sum = 0;
     for (size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
     return std::sqrt(sum / static_cast<double>(a.size()));
 }
 
-class ForwardCodes : public testing::TestWithParam<Case> {
+class ForwardCodes : public testing::TestWithParam<ForwardCodesCase> {
  protected:
     void SetUp() override {
         spec_.family = GetParam().family;
@@ -70,7 +70,7 @@ class ForwardCodes : public testing::TestWithParam<Case> {
         if (!GetParam().means) return;
         codec::Sidecar sidecar;
         sidecar.layers = codec::sidecar_layers(plain);
-        std::mt19937 rng(kSeed);
+        std::mt19937 rng(kForwardCodesSeed);
         for (std::vector<float>* means : {&sidecar.k_mean, &sidecar.v_mean})
             for (size_t i = 0; i < codec::vector_floats(sidecar.layers); ++i)
                 means->push_back(static_cast<float>(static_cast<int>(rng() % 201) - 100) / 100.0f);
@@ -97,10 +97,10 @@ class ForwardCodes : public testing::TestWithParam<Case> {
 // takes the next code: hence a share of what coding itself changes.
 TEST_P(ForwardCodes, AgreesWithPlainArithmeticOverDecodedPages) {
     open(GGML_TYPE_F32);
-    const auto tokens = random_tokens(230, spec_.n_vocab, kSeed);
+    const auto tokens = tokens_of_codes(230, spec_.n_vocab, kForwardCodesSeed);
     auto f = forward(2);
     PlainPages pages(f->layout(), 240);
-    const std::vector<float> got = logits_of(f.get(), pages.sequence(tokens, 0, 60));
+    const std::vector<float> got = logits_over_codes(f.get(), pages.sequence(tokens, 0, 60));
     const auto naive = test::naive_logits(tiny_, tokens, coding_);
     const auto exact = test::naive_logits(tiny_, tokens);
     std::vector<float> want, uncoded;
@@ -109,19 +109,19 @@ TEST_P(ForwardCodes, AgreesWithPlainArithmeticOverDecodedPages) {
         uncoded.insert(uncoded.end(), exact[r].begin(), exact[r].end());
     }
     ASSERT_EQ(got.size(), want.size());
-    const double coding_changes = distance(want, uncoded);
+    const double coding_changes = rms_distance(want, uncoded);
     EXPECT_GT(coding_changes, 1e-4) << "the test reads no codes";
-    EXPECT_LT(distance(got, want), 2e-3 + 0.2 * coding_changes);
-    EXPECT_LT(distance(got, want), 0.5 * distance(got, uncoded));
+    EXPECT_LT(rms_distance(got, want), 2e-3 + 0.2 * coding_changes);
+    EXPECT_LT(rms_distance(got, want), 0.5 * rms_distance(got, uncoded));
 }
 
 TEST_P(ForwardCodes, BitsDoNotDependOnCutsCompanionsOrThreads) {
     open(GGML_TYPE_Q8_0);
-    const auto prompt = random_tokens(280, spec_.n_vocab, kSeed + 1);
-    const auto other = random_tokens(300, spec_.n_vocab, kSeed + 2);
+    const auto prompt = tokens_of_codes(280, spec_.n_vocab, kForwardCodesSeed + 1);
+    const auto other = tokens_of_codes(300, spec_.n_vocab, kForwardCodesSeed + 2);
     auto whole = forward(1);
     PlainPages truth(whole->layout(), 300);
-    const auto want = logits_of(whole.get(), truth.sequence(prompt, 0, 1));
+    const auto want = logits_over_codes(whole.get(), truth.sequence(prompt, 0, 1));
     auto two = forward(2);
     for (uint32_t seed = 1; seed <= 4; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
@@ -156,11 +156,11 @@ TEST_P(ForwardCodes, BitsDoNotDependOnCutsCompanionsOrThreads) {
 // What a cache gives back: nothing but the blocks that the layout says are needed.
 TEST_P(ForwardCodes, KeptBlocksAreAllThatAPrefixNeeds) {
     open(GGML_TYPE_Q8_0);
-    const auto prompt = random_tokens(300, spec_.n_vocab, kSeed + 3);
+    const auto prompt = tokens_of_codes(300, spec_.n_vocab, kForwardCodesSeed + 3);
     auto f = forward(2);
     const KvLayout& layout = f->layout();
     PlainPages truth(layout, 310);
-    const auto want = logits_of(f.get(), truth.sequence(prompt, 0, 1));
+    const auto want = logits_over_codes(f.get(), truth.sequence(prompt, 0, 1));
     for (const uint32_t cached : {64u, 128u, 256u}) {
         PlainPages pages(layout, 310);
         StepSequence s =
@@ -179,7 +179,7 @@ TEST_P(ForwardCodes, KeptBlocksAreAllThatAPrefixNeeds) {
             }
         }
         for (size_t g = 0; g < tables.size(); ++g) s.slabs[g] = tables[g].data();
-        const auto got = logits_of(f.get(), s);
+        const auto got = logits_over_codes(f.get(), s);
         EXPECT_EQ(memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0) << cached;
         for (size_t g = layout.groups.size() / 2; g < layout.groups.size(); ++g)
             for (uint32_t b = std::max(cached, coding_.sink_tokens) / kCodedBlockTokens; b < 4; ++b)
@@ -190,11 +190,13 @@ TEST_P(ForwardCodes, KeptBlocksAreAllThatAPrefixNeeds) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, ForwardCodes,
-    testing::Values(Case{"llama", 0, "k8v8", 64, false}, Case{"llama", 0, "k6v4", 64, true},
-                    Case{"llama", 0, "k3v2", 0, false}, Case{"gemma3", 100, "k8v8", 64, true},
-                    Case{"gemma3", 24, "k6v4", 0, false}, Case{"gemma3", 150, "k3v2", 128, true}));
+INSTANTIATE_TEST_SUITE_P(All, ForwardCodes,
+                         testing::Values(ForwardCodesCase{"llama", 0, "k8v8", 64, false},
+                                         ForwardCodesCase{"llama", 0, "k6v4", 64, true},
+                                         ForwardCodesCase{"llama", 0, "k3v2", 0, false},
+                                         ForwardCodesCase{"gemma3", 100, "k8v8", 64, true},
+                                         ForwardCodesCase{"gemma3", 24, "k6v4", 0, false},
+                                         ForwardCodesCase{"gemma3", 150, "k3v2", 128, true}));
 
 TEST(KvCoding, RefusesWhatCannotServeAndSaysWhatCan) {
     KvLayout layout;
@@ -220,7 +222,7 @@ TEST(KvCoding, RefusesWhatCannotServeAndSaysWhatCan) {
 }
 
 TEST(KvCoding, RowsAreRotatedAsTheCodecDoes) {
-    std::mt19937 rng(kSeed);
+    std::mt19937 rng(kForwardCodesSeed);
     for (const uint32_t d : {16u, 64u, 80u, 96u, 128u, 192u, 256u}) {
         std::vector<float> row(d), mean(d), decoded(d);
         for (float& x : row) x = static_cast<float>(static_cast<int>(rng() % 2000) - 1000) / 100.0f;
@@ -244,7 +246,7 @@ TEST(KvCoding, RowsAreRotatedAsTheCodecDoes) {
                     .k = decoded.data(),
                     .last = 1});
         to_codec_space(mean.data(), d, row.data());
-        EXPECT_LT(distance(row, decoded), 0.1) << d;
+        EXPECT_LT(rms_distance(row, decoded), 0.1) << d;
     }
 }
 
