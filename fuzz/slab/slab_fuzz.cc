@@ -17,10 +17,16 @@ struct alignas(4096) Page {
 };
 
 quire::SlabExpectation claims_of(const quire::SlabHeader& h) {
-    return {h.key,           h.prefix,
-            h.parent_prefix, h.model,
-            h.layout_digest, h.codec,
-            h.group,         quire::TokenSpan(h.tokens.data(), h.token_count)};
+    return {.key = h.key,
+            .prefix = h.prefix,
+            .parent_prefix = h.parent_prefix,
+            .model = h.model,
+            .layout_digest = h.layout_digest,
+            .codec = h.codec,
+            .codec_version = h.codec_version,
+            .group = h.group,
+            .page = h.page,
+            .tokens = quire::TokenSpan(h.tokens.data(), h.token_count)};
 }
 
 // As seal_slab, but for headers that no writer would pass to it.

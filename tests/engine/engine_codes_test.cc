@@ -43,19 +43,21 @@ TEST_P(EngineCodesTest, SameTokensColdAndFromEveryTier) {
     expect_idle();
 }
 
-// Company, then memory for fewer than are running: they wait for each other, and none fails.
+// Company, then memory for the prompts but not for all answers: some give up their pages, and none
+// fails.
 TEST_P(EngineCodesTest, CompanyAndPreemptionChangeNoAnswer) {
+    constexpr int kAnswerTokens = 200;
     EngineOptions small = options();
     small.disk_dir.clear();
     open(small);
     std::vector<std::string> texts;
     for (size_t i = 0; i < 4; ++i) texts.push_back(some_text(600 + 150 * i, 1000 * i));
     std::vector<Reply> alone;
-    for (const std::string& text : texts) alone.push_back(run(text, 120));
+    for (const std::string& text : texts) alone.push_back(run(text, kAnswerTokens));
     const auto expect_together = [&] {
         std::vector<std::unique_ptr<Pending>> together;
         for (const std::string& text : texts)
-            together.push_back(std::make_unique<Pending>(*engine_, greedy(text, 120)));
+            together.push_back(std::make_unique<Pending>(*engine_, greedy(text, kAnswerTokens)));
         for (size_t i = 0; i < texts.size(); ++i) {
             const Reply reply = together[i]->wait();
             EXPECT_EQ(reply.finish, Finish::length) << (reply.error ? reply.error->message : "");
@@ -70,8 +72,12 @@ TEST_P(EngineCodesTest, CompanyAndPreemptionChangeNoAnswer) {
     // The least memory that an engine opens with: sixteen coded blocks, and a step's exact ones.
     small.step_tokens = 128;
     small.max_running = 8;
-    small.kv_memory_bytes = uint64_t{4} << 20;
-    while (!open_engine(small).ok()) small.kv_memory_bytes += small.kv_memory_bytes / 8;
+    uint64_t too_little = uint64_t{4} << 20, enough = uint64_t{128} << 20;
+    while (enough - too_little > too_little / 32) {
+        small.kv_memory_bytes = (too_little + enough) / 2;
+        (open_engine(small).ok() ? enough : too_little) = small.kv_memory_bytes;
+    }
+    small.kv_memory_bytes = enough;
     open(small);
     expect_together();
     EXPECT_GT(engine_->stats().preemptions, 0u) << "the test did not preempt";
