@@ -46,6 +46,7 @@ struct Job {
     bool late_load = false;  // was dropped from a step for it: waits until all has landed
     int64_t entered_ns = 0;  // the begin of the step it entered while loading; 0: none
     uint32_t preemptions = 0;
+    uint64_t finished_before = 0;  // of all requests, when this one last gave up its pages
     uint32_t told_prompt_tokens = 1;  // whose logprobs were sent, the first (it has none) included
 
     std::unique_ptr<Sampler> sampler;
@@ -130,6 +131,7 @@ class EngineCore final : public Engine {
     bool turn();  // false: nothing could be done
     void admit();
     bool room_for(const Job& job) const;
+    uint64_t finished() const;  // requests that ended, in any way
     bool prepare(Job& job);
     void note_ready(Job& job);
     std::vector<Part> candidates() const;

@@ -1,5 +1,6 @@
 // The engine's thread: messages, movers, admission, one step, again.
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "engine/engine_core.h"
@@ -69,10 +70,19 @@ bool EngineCore::turn() {
     return step();
 }
 
-// Blocks enough for the prompt and a first token, or nobody else to wait for.
+uint64_t EngineCore::finished() const {
+    return std::accumulate(std::begin(stats_.finished), std::end(stats_.finished), uint64_t{0});
+}
+
+// Blocks enough for the prompt and a first token, or nobody else to wait for. Who gave up its pages
+// comes back when somebody has finished, or when all could go on for a while: else it would load,
+// compute and be sent away again with every block that an older one takes.
 bool EngineCore::room_for(const Job& job) const {
     if (active_.empty()) return true;
-    return cache_->has_room(static_cast<uint32_t>(job.tokens.size()) + 1);
+    auto tokens = static_cast<uint32_t>(job.tokens.size()) + 1;
+    if (job.preemptions > 0 && job.finished_before == finished())
+        tokens += 2 * options_.block_tokens * static_cast<uint32_t>(active_.size() + 1);
+    return cache_->has_room(tokens);
 }
 
 void EngineCore::admit() {
@@ -135,6 +145,7 @@ bool EngineCore::make_room(Job& job, uint32_t tokens) {
 void EngineCore::preempt(Job& job) {
     ++stats_.preemptions;
     ++job.preemptions;
+    job.finished_before = finished();
     const uint64_t bytes = uint64_t{job.computed} * cache_->layout().bytes_per_token();
     if (spill_pays(job.computed, bytes, cache_->cost())) {
         cache_->spill(job.lease);

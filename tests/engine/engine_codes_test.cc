@@ -43,15 +43,15 @@ TEST_P(EngineCodesTest, SameTokensColdAndFromEveryTier) {
     expect_idle();
 }
 
-// Company, then memory for the prompts but not for all answers: some give up their pages, and none
-// fails.
+// Company, then memory for the prompts, a block or two each, but not for all answers: some give up
+// their pages, and none fails.
 TEST_P(EngineCodesTest, CompanyAndPreemptionChangeNoAnswer) {
-    constexpr int kAnswerTokens = 200;
+    constexpr int kAnswerTokens = 240;
     EngineOptions small = options();
     small.disk_dir.clear();
     open(small);
     std::vector<std::string> texts;
-    for (size_t i = 0; i < 4; ++i) texts.push_back(some_text(600 + 150 * i, 1000 * i));
+    for (size_t i = 0; i < 6; ++i) texts.push_back(some_text(100 + 30 * i, 1000 * i));
     std::vector<Reply> alone;
     for (const std::string& text : texts) alone.push_back(run(text, kAnswerTokens));
     const auto expect_together = [&] {
