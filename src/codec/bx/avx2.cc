@@ -259,27 +259,11 @@ size_t unpack_side(const SideHeader& header, const uint8_t* in, size_t room, siz
 }  // namespace
 
 void avx2_pack(const uint16_t* words, size_t side, std::byte* page) {
-    auto* out = reinterpret_cast<uint8_t*>(page);
-    size_t at = kPageHeaderBytes;
-    for (size_t s = 0; s < 2; ++s)
-        at += pack_side(words + s * side, side, page + kSideHeaderAt + s * kSideHeaderBytes,
-                        out + at);
-    std::memset(page + at, 0, page_bound(side) - at);
-    const auto bytes = static_cast<uint32_t>(at);
-    std::memcpy(page, &bytes, sizeof bytes);
+    pack_page(words, side, page, pack_side);
 }
 
 void avx2_unpack(const std::byte* page, size_t side, uint16_t* words) {
-    const auto* in = reinterpret_cast<const uint8_t*>(page);
-    size_t at = kPageHeaderBytes;
-    for (size_t s = 0; s < 2; ++s) {
-        const SideHeader header = load_header(page + kSideHeaderAt + s * kSideHeaderBytes);
-        const size_t bytes =
-            at == 0 ? 0 : unpack_side(header, in + at, page_bound(side) - at, side, words);
-        if (bytes == 0) std::memset(words, 0, 2 * side);
-        at = bytes == 0 ? 0 : at + bytes;
-        words += side;
-    }
+    unpack_page(page, side, words, unpack_side);
 }
 
 }  // namespace quire::codec::bx

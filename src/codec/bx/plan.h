@@ -90,4 +90,36 @@ struct Planes {
     return plane[i / 4] >> (2 * (i % 4)) & 3;
 }
 
+// Frames a page around the sides that an instruction set codes: pack_side(words, side, header, out)
+// returns a side's bytes.
+template <class PackSide>
+[[gnu::always_inline]] inline void pack_page(const uint16_t* words, size_t side, std::byte* page,
+                                             const PackSide& pack_side) {
+    auto* out = reinterpret_cast<uint8_t*>(page);
+    size_t at = kPageHeaderBytes;
+    for (size_t s = 0; s < 2; ++s)
+        at += pack_side(words + s * side, side, page + kSideHeaderAt + s * kSideHeaderBytes,
+                        out + at);
+    std::memset(page + at, 0, page_bound(side) - at);
+    const auto bytes = static_cast<uint32_t>(at);
+    std::memcpy(page, &bytes, sizeof bytes);
+}
+
+// And back: unpack_side(header, in, room, side, words) returns 0 when the side would be more than
+// `room` bytes; it and what follows are zero then.
+template <class UnpackSide>
+[[gnu::always_inline]] inline void unpack_page(const std::byte* page, size_t side, uint16_t* words,
+                                               const UnpackSide& unpack_side) {
+    const auto* in = reinterpret_cast<const uint8_t*>(page);
+    size_t at = kPageHeaderBytes;
+    for (size_t s = 0; s < 2; ++s) {
+        const SideHeader header = load_header(page + kSideHeaderAt + s * kSideHeaderBytes);
+        const size_t bytes =
+            at == 0 ? 0 : unpack_side(header, in + at, page_bound(side) - at, side, words);
+        if (bytes == 0) std::memset(words, 0, 2 * side);
+        at = bytes == 0 ? 0 : at + bytes;
+        words += side;
+    }
+}
+
 }  // namespace quire::codec::bx

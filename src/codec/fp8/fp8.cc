@@ -3,7 +3,7 @@
 #include <array>
 
 #include "codec/families.h"
-#include "codec/isa_checks.h"
+#include "codec/isa_ops.h"
 #include "codec/limits.h"
 
 namespace quire::codec::fp8 {
@@ -52,17 +52,6 @@ size_t fp8_page_bytes(const CodecSpec& spec, const Geometry& g) {
     return size_t{2} * g.head_dim * g.block_tokens + scales;
 }
 
-std::span<const PageCodecOps> ops() {
-    static constexpr std::array kTable = {
-        PageCodecOps{Isa::ref, "ref", always, ref_encode, ref_decode},
-#if defined(__x86_64__)
-        PageCodecOps{Isa::avx2, "avx2", has_avx2, avx2_encode, avx2_decode},
-        PageCodecOps{Isa::avx512, "avx512", has_avx512, avx512_encode, avx512_decode},
-#endif
-    };
-    return kTable;
-}
-
 }  // namespace
 
 CodecRow row() {
@@ -79,7 +68,8 @@ CodecRow row() {
         .name = name_of,
         .unsupported = [](const CodecSpec&, const Geometry& g) { return common_limits(g); },
         .page_bytes = fp8_page_bytes,
-        .ops = ops,
+        .ops =
+            isa_ops<ref_encode, ref_decode, avx2_encode, avx2_decode, avx512_encode, avx512_decode>,
     };
 }
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "codec/families.h"
-#include "codec/isa_checks.h"
+#include "codec/isa_ops.h"
 #include "codec/limits.h"
 
 namespace quire::codec::hot {
@@ -46,17 +46,6 @@ std::optional<CodecSpec> parse(std::string_view name) {
     return std::nullopt;
 }
 
-std::span<const PageCodecOps> ops() {
-    static constexpr std::array kTable = {
-        PageCodecOps{Isa::ref, "ref", always, ref_encode, ref_decode},
-#if defined(__x86_64__)
-        PageCodecOps{Isa::avx2, "avx2", has_avx2, avx2_encode, avx2_decode},
-        PageCodecOps{Isa::avx512, "avx512", has_avx512, avx512_encode, avx512_decode},
-#endif
-    };
-    return kTable;
-}
-
 }  // namespace
 
 CodecRow row() {
@@ -74,7 +63,8 @@ CodecRow row() {
         .unsupported = [](const CodecSpec&, const Geometry& g) { return common_limits(g); },
         .page_bytes = [](const CodecSpec& spec,
                          const Geometry& g) { return page_bytes(shape_of(spec, g)); },
-        .ops = ops,
+        .ops =
+            isa_ops<ref_encode, ref_decode, avx2_encode, avx2_decode, avx512_encode, avx512_decode>,
     };
 }
 

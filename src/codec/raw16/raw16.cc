@@ -3,7 +3,7 @@
 #include <array>
 
 #include "codec/families.h"
-#include "codec/isa_checks.h"
+#include "codec/isa_ops.h"
 #include "codec/limits.h"
 
 namespace quire::codec::raw16 {
@@ -12,17 +12,6 @@ namespace {
 constexpr uint8_t kFamily = 1;  // with nothing else in the id: format's kCodecRaw16
 constexpr uint16_t kVersion = 1;
 constexpr std::array kSpecs = {CodecSpec{kFamily, 0, 0, 0, kVersion}};
-
-std::span<const PageCodecOps> ops() {
-    static constexpr std::array kTable = {
-        PageCodecOps{Isa::ref, "ref", always, ref_encode, ref_decode},
-#if defined(__x86_64__)
-        PageCodecOps{Isa::avx2, "avx2", has_avx2, avx2_encode, avx2_decode},
-        PageCodecOps{Isa::avx512, "avx512", has_avx512, avx512_encode, avx512_decode},
-#endif
-    };
-    return kTable;
-}
 
 }  // namespace
 
@@ -44,7 +33,8 @@ CodecRow row() {
         .unsupported = [](const CodecSpec&, const Geometry& g) { return common_limits(g); },
         .page_bytes = [](const CodecSpec&,
                          const Geometry& g) { return size_t{4} * g.head_dim * g.block_tokens; },
-        .ops = ops,
+        .ops =
+            isa_ops<ref_encode, ref_decode, avx2_encode, avx2_decode, avx512_encode, avx512_decode>,
     };
 }
 
