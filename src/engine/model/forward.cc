@@ -224,6 +224,7 @@ class ForwardImpl final : public Forward {
         StepState& s = state_;
         s.sequences = sequences;
         s.gate = gate;
+        s.gates_passed.store(0, std::memory_order_relaxed);
         s.n_rows = s.n_logit_rows = 0;
         for (StepState::Cursor& c : s.packed_cursors) c.next.store(0, std::memory_order_relaxed);
         s.row_token.clear();

@@ -161,12 +161,23 @@ void run_heads(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head
     s->attention->store(shape, {&store, 1}, 0, 1);
 }
 
+// While thread 0 waits, the others sleep too: at the operation's end they would spin, on cores that
+// whoever reads and verifies the pages could use.
+void await_gate(StepState* s, int32_t layer) {
+    if (s->gate == nullptr) return;
+    int32_t passed = s->gates_passed.load(std::memory_order_acquire);
+    for (; passed <= layer; passed = s->gates_passed.load(std::memory_order_acquire))
+        s->gates_passed.wait(passed, std::memory_order_acquire);
+}
+
 void pass_gate(StepState* s, int32_t layer) {
     if (s->gate == nullptr) return;
     for (size_t i = 0; i < s->sequences.size(); ++i) {
         if (s->dropped[i]) continue;
         if (!s->gate->wait_layer(static_cast<uint32_t>(layer), i)) s->dropped[i] = true;
     }
+    s->gates_passed.store(layer + 1, std::memory_order_release);
+    s->gates_passed.notify_all();
 }
 
 // The sequences that are still in the step; an AttnSequence has no index, so they are matched by
@@ -191,7 +202,10 @@ void QkvOp::run(int thread, int n_threads) const {
     const auto tasks = static_cast<int32_t>(s->runs.size()) * kv_heads;
     for (int32_t t = thread; t < tasks; t += n_threads)
         run_heads(s, layer, s->runs[static_cast<size_t>(t / kv_heads)], t % kv_heads);
-    if (thread != 0) return;
+    if (thread != 0) {
+        await_gate(s, layer);
+        return;
+    }
     pass_gate(s, layer);
     std::vector<kernels::AttnSequence>* list = tail_only ? &s->attend_tail : &s->attend[g.group];
     remove_dropped(s, list, tail_only);

@@ -66,6 +66,7 @@ struct StepState {
     // The step at hand.
     std::span<const StepSequence> sequences;
     LayerGate* gate = nullptr;
+    std::atomic<int32_t> gates_passed{0};  // layers whose gate has been passed; with a gate only
     int32_t n_rows = 0;
     int32_t n_logit_rows = 0;
     std::vector<TokenId> row_token;  // [n_rows]

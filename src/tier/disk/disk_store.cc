@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kMinCapacityBytes = 4 << 20;
 constexpr uint64_t kMinSegmentBytes = 64 << 10;
 constexpr uint64_t kSegmentsAtLeast = 16;
-constexpr uint64_t kSplitBytes = 8 << 20;  // a get from here on is shared by all readers
+constexpr uint64_t kSplitBytes = 1 << 20;  // a get from here on is shared by all readers
 
 // Takes one of a bounded number of places, or says no.
 bool take_place(std::atomic<uint64_t>& counter, uint64_t amount, uint64_t limit) {

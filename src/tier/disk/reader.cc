@@ -11,6 +11,9 @@ namespace {
 
 constexpr int64_t kIdleWaitNs = 1'000'000'000;
 constexpr int64_t kStalledWaitNs = 1'000'000;
+// A short read has no time to verify behind it what came before, so its requests are small: of a
+// 22 MB load they gave .83 of a plain read, requests of 2 MiB .74.
+constexpr uint64_t kGroupBytesMin = 512 << 10;
 
 // Of all readers together at most three quarters of what the engine takes.
 size_t piece_depth(const StoreState& state) {
@@ -87,10 +90,12 @@ void Reader::read(Job& job, std::vector<Item> items) {
         return std::pair(a.place.segment, a.place.offset_units) <
                std::pair(b.place.segment, b.place.offset_units);
     });
-    if (job.landing)
+    uint64_t bytes = 0;
+    for (const Item& item : items) bytes += item.place.units * kDiskUnitBytes;
+    if (job.landing && job.landing->pieces.size() > 1 && bytes > state_.options.whole_bytes)
         make_pieces(job, items);
     else
-        make_groups(job, items);
+        make_groups(job, items, bytes);
 }
 
 std::vector<Reader::Item> Reader::look_up(Job& job) {
@@ -121,8 +126,10 @@ std::vector<Reader::Item> Reader::look_up(Job& job) {
     return items;
 }
 
-void Reader::make_groups(Job& job, const std::vector<Item>& items) {
-    const uint64_t max_units = std::max<uint64_t>(1, state_.options.io_bytes / kDiskUnitBytes);
+void Reader::make_groups(Job& job, const std::vector<Item>& items, uint64_t bytes) {
+    const uint64_t even = std::max(kGroupBytesMin, bytes / state_.options.io_depth);
+    const uint64_t max_units =
+        std::max<uint64_t>(1, std::min(even, state_.options.io_bytes) / kDiskUnitBytes);
     std::vector<Item> run;
     uint64_t run_units = 0;
     for (const Item& item : items) {
@@ -233,8 +240,15 @@ void Reader::finish_group(Group group, const Result<size_t>& result) {
         const TierGet& get = job.gets[item.index];
         size_t got = std::min<uint64_t>(left, get.into.size());
         left -= got;
-        job.results[item.index] = result.ok() ? check(get, item, got) : Status(result.error());
-        if (!job.results[item.index].ok()) state_.forget(get.key, item.place);
+        Status status = result.ok() ? check(job, item, got) : Status(result.error());
+        if (status.ok()) {
+            if (job.landing)
+                for (uint32_t p = 0; p < job.landing->pieces.size(); p++)
+                    job.landing->count.landed(p);
+            continue;
+        }
+        state_.forget(get.key, item.place);
+        refuse(job, item.index, std::move(status));
     }
     finish_job(&job);
 }
@@ -287,7 +301,7 @@ Status Reader::check_header(const Job& job, const Item& item) const {
     QUIRE_TRY(verify_slab_header(slab));
     const SlabHeader& header = slab_header(slab);
     if (header.key != get.key) return make_error(Code::corrupt, "a sound slab, but of another key");
-    if (header.layer_count != job.landing->pieces.back().end_layer)
+    if (job.landing && header.layer_count != job.landing->pieces.back().end_layer)
         return make_error(Code::corrupt, "a sound slab, but of another shape");
     return {};
 }
@@ -302,16 +316,15 @@ void Reader::split(Group group) {
     for (const Item& item : group.items) submit(*group.job, {item});
 }
 
-Status Reader::check(const TierGet& get, const Item& item, size_t bytes_read) {
+Status Reader::check(const Job& job, const Item& item, size_t bytes_read) {
+    const TierGet& get = job.gets[item.index];
     Status status;
     if (bytes_read < get.into.size()) {
         status = make_error(Code::corrupt, "read only " + std::to_string(bytes_read) + " of " +
                                                std::to_string(get.into.size()) + " bytes");
     } else {
         status = verify_slab(get.into);
-        if (status.ok() && slab_header(std::span<const std::byte>(get.into)).key != get.key) {
-            status = make_error(Code::corrupt, "a sound slab, but of another key");
-        }
+        if (status.ok()) status = check_header(job, item);
     }
     return status.ok() ? status : damaged(item, status);
 }

@@ -2,9 +2,9 @@
 //
 // Slabs that lie side by side are read by one request straight into the callers' buffers; while
 // later requests are in flight, finished ones are verified. Where the caller wants layers as they
-// land, slabs are read in pieces instead, every slab's first piece before anybody's second. A slab
-// counts only when its bytes are a sound slab with the key that was asked for; anything else is
-// forgotten and reported as a miss of its kind.
+// land, the slabs of a long load are read in pieces instead, every slab's first piece before
+// anybody's second. A slab counts only when its bytes are a sound slab with the key that was asked
+// for; anything else is forgotten and reported as a miss of its kind.
 #pragma once
 
 #include <atomic>
@@ -79,7 +79,7 @@ class Reader {
     void start(std::unique_ptr<Job> job);
     std::vector<Item> look_up(Job& job);
     void read(Job& job, std::vector<Item> items);
-    void make_groups(Job& job, const std::vector<Item>& items);
+    void make_groups(Job& job, const std::vector<Item>& items, uint64_t bytes);
     void make_pieces(Job& job, const std::vector<Item>& items);
     void submit(Job& job, std::vector<Item> items);
     void submit(Job& job, SegmentFiles::FilePtr file, std::vector<Item> items,
@@ -92,7 +92,7 @@ class Reader {
     void split(Group group);
     void refuse(Job& job, uint32_t index, Status why);
     Status damaged(const Item& item, const Status& why);
-    Status check(const TierGet& get, const Item& item, size_t bytes_read);
+    Status check(const Job& job, const Item& item, size_t bytes_read);
     void finish_job(Job* job);
 
     StoreState& state_;
