@@ -26,11 +26,13 @@ LoadLeft Cache::load_left(LeaseId id) const {
         double bytes = 0, landed = 0;
         int64_t started_ns = std::numeric_limits<int64_t>::max();
     } sums[kTierCount];
+    bool by_layers = false;
     for (const LandingRef& landing : held.landings) {
         const auto it = loads_.find(landing.op);
         if (it == loads_.end()) continue;
         if (landing.progress->failed()) return kFailed;
         const Lower& lower = tiers_[it->second.lower];
+        by_layers |= it->second.bytes > lower.store->info().at_once_bytes;
         left.copying |= lower.store->info().caps.copies;
         Sum& sum = sums[static_cast<int>(lower.tier)];
         const auto bytes = static_cast<double>(it->second.bytes);
@@ -50,6 +52,7 @@ LoadLeft Cache::load_left(LeaseId id) const {
             tier_ns = elapsed_ns;  // what is late already may take as long again
         left.ns = std::max(left.ns, tier_ns);
     }
+    left.at_once = !by_layers;
     return left;
 }
 

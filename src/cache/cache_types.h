@@ -74,6 +74,7 @@ struct LeaseInfo {
 struct LoadLeft {
     double ns = 0;         // predicted, until the last block has landed; infinite: a load failed
     bool copying = false;  // it keeps cores busy, not only a device
+    bool at_once = false;  // nothing of it lands much before all does
 };
 
 // What a prompt would get now, and why not more.

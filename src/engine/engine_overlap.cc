@@ -36,8 +36,12 @@ void EngineCore::add_landing(std::vector<Part>& parts, const StepBounds& bounds)
         if (rows >= bounds.tokens) return;
         const uint32_t with_it = std::min(rows + pending, bounds.tokens);
         const LoadLeft left = cache_->load_left(job->lease);
-        const OverlapPlan plan =
-            plan_overlap({left.ns, predict_step_ns(with_it), company, left.copying, spare_cores});
+        const OverlapPlan plan = plan_overlap({.load_left_ns = left.ns,
+                                               .compute_ns = predict_step_ns(with_it),
+                                               .company = company,
+                                               .copying = left.copying,
+                                               .spare_cores = spare_cores,
+                                               .at_once = left.at_once});
         const bool enter = plan.enter || options_.overlap == LoadOverlap::always;
         if (!enter) continue;
         const auto wait_ns = static_cast<int64_t>(

@@ -16,6 +16,7 @@ struct OverlapAsk {
     bool company = false;      // others are in the step, and would wait too
     bool copying = false;      // the load is the CPU's work
     bool spare_cores = false;  // cores that computing does not use
+    bool at_once = false;      // no layer lands much before the last one
 };
 
 struct OverlapPlan {
@@ -31,8 +32,8 @@ inline OverlapPlan plan_overlap(const OverlapAsk& ask) {
     // Alone, entering early costs nobody anything, and C is easily underestimated.
     const double most = ask.company ? ask.compute_ns : 2 * ask.compute_ns;
     OverlapPlan plan;
-    plan.enter = ask.load_left_ns <= most && ask.load_left_ns <= kOverlapWaitMax_ns / 2 &&
-                 (!ask.copying || ask.spare_cores);
+    plan.enter = !ask.at_once && ask.load_left_ns <= most &&
+                 ask.load_left_ns <= kOverlapWaitMax_ns / 2 && (!ask.copying || ask.spare_cores);
     const double wait =
         ask.company ? kOverlapSlack_ns + ask.compute_ns / 8 : kOverlapSlack_ns + 2 * most;
     plan.wait_max_ns = std::min(wait, kOverlapWaitMax_ns);

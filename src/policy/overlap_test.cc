@@ -21,6 +21,7 @@ TEST(Overlap, CopiesNeedCoresOfTheirOwn) {
     EXPECT_FALSE(plan_overlap({1e6, 20e6, false, true, false}).enter);
     EXPECT_TRUE(plan_overlap({1e6, 20e6, false, true, true}).enter);
     EXPECT_TRUE(plan_overlap({1e6, 20e6, false, false, false}).enter);
+    EXPECT_FALSE(plan_overlap({.load_left_ns = 1e6, .compute_ns = 20e6, .at_once = true}).enter);
 }
 
 TEST(Overlap, NeverWaitsLongForASlowDisk) {

@@ -68,16 +68,13 @@ TEST(LandingCount, TellsOnlyWhatHasLandedInEverySlab) {
     EXPECT_EQ(failures, 1);
 }
 
-// disk_whole: the get is short enough to be read without pieces.
-enum class Kind : uint8_t { host, disk, disk_whole };
-
 // A store that holds slabs 1 to kBatch, and one get of all of them.
 class Landings {
  public:
-    explicit Landings(Kind store) {
+    explicit Landings(bool disk) {
         for (uint64_t i = 1; i <= kBatch; ++i)
             slabs_.push_back(make_slab(i, i - 1, kSlabLayerBytes, kSlabLayers));
-        if (store == Kind::host) {
+        if (!disk) {
             HostOptions options;
             options.layout.groups = {KvGroup{KvKind::full, 0, {0, 1, 2, 3, 4, 5, 6, 7}, 16, 64}};
             options.capacity_bytes = 64 << 20;
@@ -90,8 +87,7 @@ class Landings {
         options.capacity_bytes = 64 << 20;
         options.io = faults.get();
         options.read_threads = 1;  // reads in a known order
-        if (store == Kind::disk) options.whole_bytes = 0;
-        if (store == Kind::disk_whole) options.io_depth = 1;  // several slabs a request
+        options.at_once_bytes = 0;
         store_ = std::move(open_disk_store(options)).value();
     }
 
@@ -157,20 +153,9 @@ class Landings {
     std::unique_ptr<TierStore> store_;  // last: its threads use everything above
 };
 
-class StoreLanding : public ::testing::TestWithParam<Kind> {};
-std::string kind_name(const ::testing::TestParamInfo<Kind>& row) {
-    switch (row.param) {
-        case Kind::host:
-            return "host";
-        case Kind::disk:
-            return "disk";
-        case Kind::disk_whole:
-            return "disk_whole";
-    }
-    return "unknown";
-}
-INSTANTIATE_TEST_SUITE_P(Stores, StoreLanding,
-                         ::testing::Values(Kind::host, Kind::disk, Kind::disk_whole), kind_name);
+class StoreLanding : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Stores, StoreLanding, ::testing::Bool(),
+                         [](const auto& row) { return std::string(row.param ? "disk" : "host"); });
 
 TEST_P(StoreLanding, TellsEachPieceOnceItsBytesAreThere) {
     Landings landings(GetParam());
@@ -196,10 +181,34 @@ TEST_P(StoreLanding, AMissingBlockFailsTheBatchAndSpoilsNobody) {
     EXPECT_TRUE(landings.landed.empty());
 }
 
+TEST(DiskLanding, AShortGetLandsAtOnceAndSaysSo) {
+    TempDir dir;
+    auto io = std::move(make_io_engine({})).value();
+    DiskOptions options;
+    options.dir = dir.path();
+    options.capacity_bytes = 64 << 20;
+    options.io = io.get();
+    auto store = std::move(open_disk_store(options)).value();
+    const AlignedBytes slab = make_slab(1, 0, kSlabLayerBytes, kSlabLayers);
+    ASSERT_LE(slab.size(), store->info().at_once_bytes);
+    for (const Status& status : put_wait(*store, {put_of(slab)})) ASSERT_TRUE(status.ok());
+    AlignedBytes into(slab.size());
+    std::atomic<bool> told{false};
+    Pending pending;
+    ASSERT_TRUE(store
+                    ->get({{test_key(1), into.span()}}, pending.done(),
+                          {kSlabLayers, kSlabLayerBytes, [&](uint32_t) { told = true; },
+                           [&] { told = true; }})
+                    .ok());
+    EXPECT_TRUE(pending.wait()[0].ok());
+    EXPECT_FALSE(told);
+    EXPECT_EQ(std::memcmp(into.span().data(), slab.span().data(), slab.size()), 0);
+}
+
 TEST(HostLanding, ADamagedLayerNeverLands) {
     for (uint32_t layer = 0; layer < kSlabLayers; ++layer) {
         SCOPED_TRACE(layer);
-        Landings landings(Kind::host);
+        Landings landings(false);
         // The pool checks a slab's layers when they are read.
         landings.slab(3).span()[kSlabHeaderBytes + layer * kSlabLayerBytes + 77] ^= std::byte{4};
         landings.put_all();
@@ -214,7 +223,7 @@ TEST(HostLanding, ADamagedLayerNeverLands) {
 }
 
 TEST(DiskLanding, APieceThatIsHeldBackHoldsItsLayersBack) {
-    Landings landings(Kind::disk);
+    Landings landings(true);
     landings.put_all();
     const uint32_t first = landings.pieces()[0].end_layer;
     Fault hold{.kind = FaultKind::hold, .op = IoOp::read, .skip = kBatch, .times = kAlways};
@@ -233,7 +242,7 @@ TEST(DiskLanding, APieceThatIsHeldBackHoldsItsLayersBack) {
 }
 
 TEST(DiskLanding, PiecesMayArriveInAnyOrder) {
-    Landings landings(Kind::disk);
+    Landings landings(true);
     landings.put_all();
     // The first piece of the first slab comes last.
     const uint64_t before = landings.faults->stats().read_bytes;
@@ -258,7 +267,7 @@ TEST(DiskLanding, AnyDamagedPieceFailsItsSlabAlone) {
         for (size_t piece = 0; piece < pieces; ++piece) {
             SCOPED_TRACE("piece " + std::to_string(piece) + ", fault " +
                          std::to_string(static_cast<int>(kind)));
-            Landings landings(Kind::disk);
+            Landings landings(true);
             landings.put_all();
             landings.faults->add({.kind = kind,
                                   .bytes = 4096,
@@ -273,32 +282,6 @@ TEST(DiskLanding, AnyDamagedPieceFailsItsSlabAlone) {
             EXPECT_FALSE(landings.wrong_bytes);
             EXPECT_FALSE(holds(landings.store(), test_key(3)));
         }
-    }
-}
-
-TEST(DiskLanding, DamageInARunOfNeighboursFailsItsSlabAlone) {
-    for (const FaultKind kind : {FaultKind::bit_flip, FaultKind::error, FaultKind::cut}) {
-        SCOPED_TRACE("fault " + std::to_string(static_cast<int>(kind)));
-        Landings landings(Kind::disk_whole);
-        landings.put_all();
-        // The first read is of several slabs; of what fails each is read again alone.
-        landings.faults->add(
-            {.kind = kind, .bytes = 4096, .bit = 99'999, .op = IoOp::read, .times = 1});
-        landings.get();
-        const std::vector<Status> results = landings.wait();
-        const auto failed = std::ranges::count_if(results, [](const Status& s) { return !s.ok(); });
-        // After an error each is read again alone; a request cut short lacks all that follows.
-        const std::pair<int64_t, int64_t> expected = kind == FaultKind::error ? std::pair(0, 0)
-                                                     : kind == FaultKind::bit_flip
-                                                         ? std::pair(1, 1)
-                                                         : std::pair(2, 5);
-        EXPECT_GE(failed, expected.first);
-        EXPECT_LE(failed, expected.second);
-        EXPECT_EQ(failed > 0, landings.failed);
-        EXPECT_EQ(failed == 0, !landings.landed.empty() && landings.landed.back() == kSlabLayers);
-        EXPECT_FALSE(landings.wrong_bytes);
-        for (uint64_t i = 0; i < kBatch; ++i)
-            EXPECT_EQ(holds(landings.store(), test_key(i + 1)), results[i].ok()) << i;
     }
 }
 

@@ -39,6 +39,7 @@ struct TierInfo {
     std::string name;  // "host", "disk"
     TierCaps caps;
     uint64_t capacity_bytes = 0;
+    uint64_t at_once_bytes = 0;  // a get of up to this much lands at about one moment
 };
 
 struct TierStats {

@@ -32,8 +32,9 @@ struct DiskOptions {
 
     uint32_t io_depth = 16;              // reads, and writes, of whole slabs in flight at once
     uint64_t io_bytes = 2ull << 20;      // neighbours are grouped up to this much an I/O
-    // The device takes this much at once and lands it at about one moment: pieces gain nothing.
-    uint64_t whole_bytes = 16ull << 20;
+    // A get of up to this much is taken by the device at once and lands at about one moment, so it
+    // is read without pieces and nobody is told of layers.
+    uint64_t at_once_bytes = 16ull << 20;
     uint32_t read_threads = 2;           // verify what was read
     uint32_t max_pending_batches = 256;  // gets, and puts, accepted and not finished
     uint64_t max_pending_put_bytes = 1ull << 30;

@@ -81,6 +81,7 @@ class DiskStore final : public TierStore {
         info.caps.durable = true;
         info.caps.lists = true;
         info.capacity_bytes = state_->options.capacity_bytes;
+        info.at_once_bytes = state_->options.at_once_bytes;
         return info;
     }
 
@@ -101,7 +102,7 @@ class DiskStore final : public TierStore {
             return make_error(Code::busy, "the disk tier has too many reads waiting");
         }
         std::shared_ptr<Reader::Landing> landings;
-        if (landing.layers > 0)
+        if (landing.layers > 0 && bytes > state_->options.at_once_bytes)
             landings = std::make_shared<Reader::Landing>(std::move(landing), batch.size());
         if (parts <= 1) {
             next_reader().post(std::move(batch), std::move(done), std::move(landings));

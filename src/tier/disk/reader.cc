@@ -92,7 +92,7 @@ void Reader::read(Job& job, std::vector<Item> items) {
     });
     uint64_t bytes = 0;
     for (const Item& item : items) bytes += item.place.units * kDiskUnitBytes;
-    if (job.landing && job.landing->pieces.size() > 1 && bytes > state_.options.whole_bytes)
+    if (job.landing && job.landing->pieces.size() > 1)
         make_pieces(job, items);
     else
         make_groups(job, items, bytes);
