@@ -8,6 +8,7 @@
 #include <ggml.h>
 
 #include "base/prefetch.h"
+#include "engine/model/packed/pack.h"
 #include "engine/model/packed/product.h"
 #include "engine/model/packed/rows.h"
 
@@ -30,13 +31,16 @@ void rms_norm(const float* v, const float* weight, int32_t n, float eps, float* 
     for (int32_t i = 0; i < n; ++i) out[i] = v[i] * scale * weight[i];
 }
 
-void dequantise_row(const ggml_tensor* matrix, int64_t row, float* out) {
-    const char* from = static_cast<const char*>(matrix->data) + row * matrix->nb[1];
-    if (matrix->type == GGML_TYPE_F32) {
-        memcpy(out, from, static_cast<size_t>(matrix->ne[0]) * sizeof(float));
+void dequantise_row(const Matrix& matrix, int64_t row, float* out) {
+    if (matrix.packed != nullptr)
+        return packed::unpack_row(matrix.layout, matrix.packed, matrix.n_in, row, out);
+    const ggml_tensor* t = matrix.ggml;
+    const char* from = static_cast<const char*>(t->data) + row * static_cast<int64_t>(t->nb[1]);
+    if (t->type == GGML_TYPE_F32) {
+        memcpy(out, from, static_cast<size_t>(t->ne[0]) * sizeof(float));
         return;
     }
-    ggml_get_type_traits(matrix->type)->to_float(from, out, matrix->ne[0]);
+    ggml_get_type_traits(t->type)->to_float(from, out, t->ne[0]);
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ class WeightLoader {
         if (!arena) return arena.error();
         w_->arena_ = std::move(arena).value();
         for (Wish& wish : wishes_) QUIRE_TRY(fill(&wish));
+        if (w_->embedding_.n_in == 0) w_->embedding_ = w_->head_.parts[0];
         finish_digest();
         return {};
     }
@@ -174,24 +175,29 @@ class WeightLoader {
     void plan_globals() {
         const GgufTensor* e = take("token_embd.weight", h_.n_embd, h_.n_vocab, true);
         if (e == nullptr) return;
-        w_->embedding_ = new_matrix(e->type, h_.n_embd, h_.n_vocab, e->name);
-        if (w_->embedding_ == nullptr) return;
-        matrix(e, w_->embedding_);
-        plan_head(*e);
+        if (file_.find("output.weight") != nullptr) {
+            plan_embedding(*e);
+            projection(&w_->head_, h_.n_embd, {{"output.weight", h_.n_vocab}}, false);
+        } else {
+            plan_tied(*e);
+        }
         vector("output_norm.weight", h_.n_embd, &w_->output_norm_, true, false);
         vector("rope_freqs.weight", h_.rope_dim / 2, &w_->rope_factors_, false);
     }
 
-    // A tied head is packed beside the embedding, which is looked up row by row.
-    void plan_head(const GgufTensor& embedding) {
+    void plan_embedding(const GgufTensor& e) {
+        ggml_tensor* tensor = new_matrix(e.type, h_.n_embd, h_.n_vocab, e.name);
+        if (tensor == nullptr) return;
+        w_->embedding_ = {.n_in = h_.n_embd, .n_out = h_.n_vocab, .ggml = tensor};
+        matrix(&e, tensor);
+    }
+
+    // One matrix is both the head and the embedding.
+    void plan_tied(const GgufTensor& e) {
         Projection* head = &w_->head_;
-        if (file_.find("output.weight") != nullptr)
-            return projection(head, h_.n_embd, {{"output.weight", h_.n_vocab}}, false);
         head->n_in = h_.n_embd;
         head->n_out = h_.n_vocab;
-        if (can_pack() && packed::layout_for(embedding.type, h_.n_embd, h_.n_vocab))
-            return add_matrix(head, {&embedding}, false);
-        head->parts = {{.n_in = h_.n_embd, .n_out = h_.n_vocab, .ggml = w_->embedding_}};
+        add_matrix(head, {&e}, true);
     }
 
     void plan_layer(int32_t index) {

@@ -60,7 +60,8 @@ class Weights {
     Weights& operator=(const Weights&) = delete;
 
     const LayerWeights& layer(size_t i) const { return layers_[i]; }
-    const ggml_tensor* embedding() const { return embedding_; }
+    // Looked up row by row; a tied head is the same bytes.
+    const Matrix& embedding() const { return embedding_; }
     const Projection& head() const { return head_; }
     const float* output_norm() const { return output_norm_; }
     // Divisors of RoPE frequencies [rope_dim / 2], or null.
@@ -77,7 +78,7 @@ class Weights {
     Arena arena_;
     ggml_context* context_ = nullptr;
     std::vector<LayerWeights> layers_;
-    ggml_tensor* embedding_ = nullptr;
+    Matrix embedding_;
     Projection head_;
     const float* output_norm_ = nullptr;
     const float* rope_factors_ = nullptr;

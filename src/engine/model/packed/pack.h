@@ -19,4 +19,8 @@ size_t packed_bytes(const Layout& layout, int64_t n_in, int64_t n_out);
 void pack(int32_t ggml_type, const void* weights, size_t row_bytes, int64_t n_in, int64_t n_out,
           std::byte* out);
 
+// The n_in weights of one of the matrix's rows.
+void unpack_row(const Layout& layout, const std::byte* packed, int64_t n_in, int64_t row,
+                float* out);
+
 }  // namespace quire::packed

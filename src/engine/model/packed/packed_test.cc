@@ -104,6 +104,18 @@ TEST_P(Packed, TheOracleIsFloatArithmeticUpToSixteenBitActivations) {
     }
 }
 
+TEST_P(Packed, ARowReadBackIsTheRowThatGgmlReads) {
+    const Case c = make_case(GetParam(), 1);
+    std::vector<float> row(kIn);
+    for (int64_t i = 0; i < kOut; ++i) {
+        unpack_row(c.layout, c.packed.data(), kIn, i, row.data());
+        // ggml's compiler may fuse code * d + m, so the last bit is its own.
+        for (int64_t k = 0; k < kIn; ++k)
+            EXPECT_NEAR(row[static_cast<size_t>(k)], c.dense[static_cast<size_t>(i * kIn + k)],
+                        c.layout.scales == Scales::d ? 0 : 1e-6f);
+    }
+}
+
 TEST_P(Packed, EveryInstructionSetGivesTheOraclesBits) {
     constexpr int32_t kRows = 15;  // 8 + 4 + 2 + 1
     const Case c = make_case(GetParam(), kRows);

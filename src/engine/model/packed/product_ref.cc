@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "engine/model/packed/product_isas.h"
+#include "engine/model/packed/read_back.h"
 #include "engine/model/packed/rows.h"
 #include "engine/model/packed/rows_generic.h"
-#include "kernels/ref/half.h"
 
 namespace quire::packed {
 namespace {
@@ -15,29 +15,9 @@ struct Ref {
     }
 };
 
-const uint8_t* bytes(const std::byte* p) {
-    return reinterpret_cast<const uint8_t*>(p);
-}
-
-float half_at(const uint8_t* p, int64_t index) {
-    const uint8_t* at = p + 2 * index;
-    return kernels::ref::f16_to_f32(static_cast<uint16_t>(at[0] | at[1] << 8));
-}
-
-int32_t code_at(int bits, const uint8_t* codes, int64_t output, int i) {
-    const int v = i / 4;
-    constexpr int kPlace[4] = {0, 2, 1, 3};
-    const int64_t lane = output * 4 + kPlace[i % 4];
-    if (bits == 8) return codes[v * 64 + lane];
-    const int32_t low = codes[v % 4 * 64 + lane] >> (v / 4 * 4) & 15;
-    if (bits == 5) return low | (codes[256 + lane] >> v & 1) << 4;
-    if (bits == 6) return low | (codes[256 + v / 4 * 64 + lane] >> (v % 4 * 2) & 3) << 4;
-    return low;
-}
-
 float multiply_one(const Product& p, int32_t slot, int64_t output) {
     const Layout& l = p.layout;
-    const uint8_t* scales = bytes(p.group);
+    const uint8_t* scales = as_bytes(p.group);
     const uint8_t* codes = scales + scales_bytes(l, p.n_in);
     float acc = 0;
     for (int64_t b = 0; b < blocks_of(p.n_in); ++b, codes += code_block_bytes(l.bits)) {
