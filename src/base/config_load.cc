@@ -96,6 +96,11 @@ class Loader {
         if (lines_[*row] != 0)
             problem(origin,
                     fmt::format("'{}' was given in line {} already", entry.key, lines_[*row]));
+        else if (spec.names_file)
+            problem(origin,
+                    fmt::format("{}: a configuration file cannot name another; give {} or "
+                                "set {}",
+                                option_yaml_key(spec), option_flag(spec), option_env(spec)));
         else if (entry.is_list && spec.type != OptionType::list)
             problem(origin, fmt::format("{}: expected {}, got a list", option_yaml_key(spec),
                                         option_expectation(spec)));

@@ -47,9 +47,10 @@ std::string reference_row(const OptionSpec& spec) {
     const std::string value = words && !spec.value_name.empty() && !spec.positional
                                   ? fmt::format("`{}`", spec.value_name)
                                   : option_expectation(spec);
-    return fmt::format("| `{}` | `{}` | `{}` | {} | {} | {} |\n", name, option_env(spec),
-                       option_yaml_key(spec), value,
-                       spec.fallback.empty() ? "" : fmt::format("`{}`", spec.fallback), spec.help);
+    const std::string file_key = spec.names_file ? "" : fmt::format("`{}`", option_yaml_key(spec));
+    return fmt::format("| `{}` | `{}` | {} | {} | {} | {} |\n", name, option_env(spec), file_key,
+                       value, spec.fallback.empty() ? "" : fmt::format("`{}`", spec.fallback),
+                       spec.help);
 }
 
 }  // namespace
@@ -58,6 +59,7 @@ std::string Config::effective() const {
     std::string out;
     for (size_t i = 0; i < table_.size(); ++i) {
         const OptionSpec& spec = table_[i];
+        if (spec.names_file) continue;  // so that what is printed can be read back
         const bool hidden = spec.secret && !values_[i].text.empty();
         const std::string line = hidden ? fmt::format("# {}: (hidden)", option_yaml_key(spec))
                                         : fmt::format("{}: {}", option_yaml_key(spec),

@@ -33,6 +33,7 @@ struct OptionSpec {
     std::span<const std::string_view> choices = {};
     bool positional = false;  // given by place on the command line, not by flag
     bool secret = false;      // never printed
+    bool names_file = false;  // of the configuration itself, which therefore cannot hold it
 };
 
 using OptionTable = std::span<const OptionSpec>;

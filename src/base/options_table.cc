@@ -36,7 +36,8 @@ constexpr OptionSpec kOptionRows[] = {
      .type = T::text,
      .section = "Model",
      .help = "a YAML file with any of these options",
-     .value_name = "FILE"},
+     .value_name = "FILE",
+     .names_file = true},
 
     {.key = "host",
      .type = T::text,

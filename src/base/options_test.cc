@@ -172,6 +172,16 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_THAT(problem(serve_options(*config, 64 * kGiB)), HasSubstr("quire serve MODEL.gguf"));
 }
 
+TEST(ServeOptions, AConfigFileCannotNameAnother) {
+    const auto config =
+        Config::load(serve_option_table(), {{}, {}, "a.yaml", "port: 1\n\nconfig: b.yaml\n"});
+    ASSERT_FALSE(config.ok());
+    EXPECT_THAT(config.error().message, HasSubstr("a.yaml:3"));
+    EXPECT_THAT(config.error().message, HasSubstr("--config"));
+    const auto printed = Config::load(serve_option_table(), {{{"config", "a.yaml"}}, {}, "", ""});
+    EXPECT_THAT(printed->effective(), Not(HasSubstr("\nconfig:")));
+}
+
 TEST(ServeOptions, ConfigFileComesFromFlagThenEnvironment) {
     EXPECT_EQ(config_file_name({{"config", "a"}}, {{"QUIRE_CONFIG", "b"}}), "a");
     EXPECT_EQ(config_file_name({}, {{"QUIRE_CONFIG", "b"}}), "b");
