@@ -137,8 +137,8 @@ constexpr OptionSpec kOptionRows[] = {
      .fallback = "raw16",
      .section = "Cache",
      .help =
-         "how KV is written, in memory and in all tiers: raw16, or a codec that attention reads, "
-         "k8v8 to k2v2; its blocks have 64 tokens",
+         "how KV is written, in memory and in all tiers: raw16; a codec that attention reads, k8v8 "
+         "to k2v2; or schedule: widths per layer, from the sidecar; blocks then have 64 tokens",
      .value_name = "NAME"},
     {.key = "kv_sinks",
      .type = T::integer,
@@ -150,7 +150,8 @@ constexpr OptionSpec kOptionRows[] = {
     {.key = "kv_sidecar",
      .type = T::text,
      .section = "Cache",
-     .help = "a file with means of this model's keys and values, which the codec takes off first",
+     .help = "a file of `quire calibrate`: means of this model's keys and values, which the codec "
+             "takes off first, and the schedule's widths",
      .value_name = "FILE"},
     {.key = "evict",
      .type = T::text,

@@ -162,19 +162,28 @@ Hash128 KvLayout::digest() const {
 }
 
 KvLayout split_for_codes(const KvLayout& layout, uint32_t sink_tokens,
-                         const std::vector<KvPages>& pages, const Hash128& transform) {
+                         const std::vector<CodedLayers>& coded, const Hash128& transform) {
     KvLayout split = layout;
     split.sink_tokens = sink_tokens;
     for (KvGroup& group : split.groups) {
         group.keep = KvKeep::sinks;
         group.pages.transform = transform;
     }
-    for (size_t i = 0; i < layout.groups.size(); ++i) {
-        KvGroup& group = split.groups.emplace_back(layout.groups[i]);
+    for (const CodedLayers& part : coded) {
+        KvGroup& group = split.groups.emplace_back(layout.groups[part.group]);
+        group.layers = part.layers;
         group.keep = KvKeep::rest;
-        group.pages = pages[i];
+        group.pages = part.pages;
     }
     return split;
+}
+
+KvLayout split_for_codes(const KvLayout& layout, uint32_t sink_tokens,
+                         const std::vector<KvPages>& pages, const Hash128& transform) {
+    std::vector<CodedLayers> coded;
+    for (size_t g = 0; g < layout.groups.size(); ++g)
+        coded.push_back({g, layout.groups[g].layers, pages[g]});
+    return split_for_codes(layout, sink_tokens, coded, transform);
 }
 
 }  // namespace quire

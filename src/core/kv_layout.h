@@ -9,9 +9,9 @@
 // group in order, for each KV head in order, one page; padded to 4 KiB. The same bytes sit in G1,
 // G2 and G3. Values only; everything is derived from the fields and checked once by validate().
 //
-// With a codec the same layers are in two groups: one of 16-bit pages for the sinks, the first
-// sink_tokens, and for a block while it is being filled; and one of codes for the blocks between
-// (split_for_codes). Both have the same kind and window.
+// With a codec a layer is in two groups: one of 16-bit pages for the sinks, the first sink_tokens,
+// and for a block while it is being filled; and one of codes for the blocks between
+// (split_for_codes), with the layers of the same widths. Both have the same kind and window.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ inline constexpr size_t kSlabHeaderBytes = 4096;
 inline constexpr size_t kSlabAlign = 4096;
 inline constexpr uint32_t kMaxBlockTokens = 256;
 inline constexpr uint32_t kMaxGroupLayers = 256;
-inline constexpr uint32_t kMaxGroups = 4;
+inline constexpr uint32_t kMaxGroups = 8;
 inline constexpr uint32_t kMaxKvHeads = 1024;
 inline constexpr uint32_t kMaxSinkTokens = 4096;
 inline constexpr size_t kMaxPayloadBytes = size_t{1} << 30;
@@ -108,8 +108,18 @@ struct KvLayout {
     Hash128 digest() const;
 };
 
-// The layout of the same model with codes: group i becomes groups i, of exact pages, and
-// groups.size() + i, of `pages[i]`. The exact pages' numbers have `transform` too.
+// Layers of one group whose codes have the same form.
+struct CodedLayers {
+    size_t group = 0;
+    std::vector<uint16_t> layers;  // ascending
+    KvPages pages;
+};
+
+// The layout of the same model with codes: group i becomes group i, of exact pages, and coded[j]
+// group groups.size() + j. The exact pages' numbers have `transform` too.
+KvLayout split_for_codes(const KvLayout& layout, uint32_t sink_tokens,
+                         const std::vector<CodedLayers>& coded, const Hash128& transform);
+// The same with all layers of group i as `pages[i]`.
 KvLayout split_for_codes(const KvLayout& layout, uint32_t sink_tokens,
                          const std::vector<KvPages>& pages, const Hash128& transform);
 

@@ -195,7 +195,7 @@ TEST(KvLayout, BadLayoutsAreRefusedByName) {
         {[](KvLayout& l) { l.block_tokens = 24; }, Code::invalid, "24"},
         {[](KvLayout& l) { l.block_tokens = 272; }, Code::invalid, "272"},
         {[](KvLayout& l) { l.groups.clear(); }, Code::invalid, "groups"},
-        {[](KvLayout& l) { l.groups.resize(5); }, Code::invalid, "not 5"},
+        {[](KvLayout& l) { l.groups.resize(kMaxGroups + 1); }, Code::invalid, "not 9"},
         {[](KvLayout& l) { l.groups[0].kind = KvKind::recurrent; }, Code::unsupported, "kind 4"},
         {[](KvLayout& l) { l.groups[0].window_tokens = 1; }, Code::invalid, "window_tokens"},
         {[](KvLayout& l) { l.groups[1].window_tokens = 0; }, Code::invalid, "window_tokens"},

@@ -56,6 +56,15 @@ class CodesCache : public ::testing::TestWithParam<CodesCacheCase> {
         auto coding =
             find_kv_coding(codec, GetParam().sink_tokens, model_->kv_layout(kCodedBlockTokens));
         ASSERT_TRUE(coding.ok()) << coding.error().message;
+        if (coding->scheduled) {
+            const KvLayout plain = model_->kv_layout(kCodedBlockTokens);
+            codec::Sidecar sidecar{.layers = codec::sidecar_layers(plain)};
+            for (size_t l = 0; l < sidecar.layers.size(); ++l)
+                sidecar.bits.push_back(l % 2 == 0 ? codec::LayerBits{8, 6}
+                                                  : codec::LayerBits{4, 3});
+            ASSERT_TRUE(
+                take_sidecar(&*coding, {sidecar, codec::sidecar_file(sidecar).hash}, plain).ok());
+        }
         forward_ = std::move(Forward::create(*model_, {.n_threads = 1,
                                                        .block_tokens = kCodedBlockTokens,
                                                        .coding = *coding,
@@ -233,7 +242,9 @@ INSTANTIATE_TEST_SUITE_P(All, CodesCache,
                          ::testing::Values(CodesCacheCase{"llama", 0, "k8v8", 64},
                                            CodesCacheCase{"llama", 0, "k3v2", 0},
                                            CodesCacheCase{"gemma3", 100, "k6v4", 64},
-                                           CodesCacheCase{"gemma3", 24, "k8v8", 128}));
+                                           CodesCacheCase{"gemma3", 24, "k8v8", 128},
+                                           CodesCacheCase{"llama", 0, "schedule", 64},
+                                           CodesCacheCase{"gemma3", 100, "schedule", 64}));
 
 }  // namespace
 }  // namespace quire

@@ -106,7 +106,13 @@ Status EngineCore::choose_coding(KvCoding* coding) {
     *coding = std::move(found).value();
     if (!coding->any()) return {};
     options_.block_tokens = kCodedBlockTokens;
-    if (options_.kv_sidecar.empty()) return {};
+    if (options_.kv_sidecar.empty()) {
+        if (!coding->scheduled) return {};
+        return make_error(Code::invalid,
+                          "--kv-codec schedule takes its widths from --kv-sidecar FILE; make one "
+                          "with quire calibrate " +
+                              options_.model_path);
+    }
     const Status added = add_sidecar(coding, options_.kv_sidecar, model_->id(), plain);
     if (added.ok()) return {};
     Error error = added.error();

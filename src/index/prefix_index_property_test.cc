@@ -251,6 +251,8 @@ IndexOptions options_for(uint64_t seed) {
     o.groups = {{KvKind::full, 0}};
     if (seed % 4 >= 1) o.groups.push_back({KvKind::window, static_cast<uint32_t>(1 + seed % 17)});
     if (seed % 4 == 3) o.groups.push_back({KvKind::window, 9});
+    // As many as there may be: layers with codes of several widths.
+    if (seed % 5 == 4) o.groups.resize(kMaxGroups, o.groups.back());
     if (seed % 4 == 2) o.groups.erase(o.groups.begin());
     if (seed % 3 == 0) o.groups[0].kept_from = static_cast<uint32_t>(seed % 5);
     if (seed % 3 == 1) o.groups.back().kept_end = static_cast<uint32_t>(seed % 5);

@@ -46,7 +46,7 @@ TEST(PrefixIndex, RefusesOptionsItCannotServe) {
     EXPECT_EQ(code_of([](auto& o) { o.block_tokens = 0; }), Code::invalid);
     EXPECT_EQ(code_of([](auto& o) { o.block_tokens = 257; }), Code::invalid);
     EXPECT_EQ(code_of([](auto& o) { o.groups.clear(); }), Code::invalid);
-    EXPECT_EQ(code_of([](auto& o) { o.groups.resize(5); }), Code::invalid);
+    EXPECT_EQ(code_of([](auto& o) { o.groups.resize(kMaxGroups + 1); }), Code::invalid);
     EXPECT_EQ(code_of([](auto& o) { o.groups[1].window_tokens = 0; }), Code::invalid);
     EXPECT_EQ(code_of([](auto& o) { o.groups[0].kind = KvKind::recurrent; }), Code::unsupported);
     EXPECT_EQ(code_of([](auto&) {}), Code::ok);

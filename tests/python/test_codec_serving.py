@@ -1,5 +1,7 @@
 """A server with compressed pages: the same text cold, from memory and from disk after a restart."""
 
+import subprocess
+
 import pytest
 
 import quire_server
@@ -44,6 +46,34 @@ def test_a_hit_answers_as_a_cold_run_does(tmp_path, name, codec):
         assert explained["reason"] == "other_model"
         assert f"{codec} in blocks of 64 tokens" in explained["detail"]
         assert answer(server)[2] == 0
+
+
+def test_a_schedule_serves_with_widths_per_layer(tmp_path):
+    model = quire_server.model_path("smollm2")
+    skip_without(quire_server.binary(), model)
+    sidecar = tmp_path / "smollm2.sidecar"
+    subprocess.run([str(quire_server.binary()), "calibrate", str(model), "--tokens", "256",
+                    "--bits", "4.5", "--out", str(sidecar)], check=True, timeout=600,
+                   env=quire_server.clean_environment(), capture_output=True)
+    flags = ("--kv-codec", "schedule", "--kv-sidecar", str(sidecar),
+             "--disk", f"{tmp_path}/kv:256MiB")
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        cold = answer(server)
+        assert cold[2] == 0
+        again = answer(server)
+        assert again[:2] == cold[:2] and again[2] >= 256
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        restarted = answer(server)
+        assert restarted[:2] == cold[:2]
+        assert restarted[3]["cached_tokens"]["g3"] == again[2]
+    # A schedule of another sidecar shares nothing with it.
+    subprocess.run([str(quire_server.binary()), "calibrate", str(model), "--tokens", "256",
+                    "--bits", "6", "--out", str(sidecar)], check=True, timeout=600,
+                   env=quire_server.clean_environment(), capture_output=True)
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        assert answer(server)[2] == 0
+    with pytest.raises(RuntimeError, match="--kv-sidecar FILE"):
+        quire_server.QuireServer(model, tmp_path / "run", "--kv-codec", "schedule")
 
 
 def test_codecs_that_cannot_serve_are_refused_by_name(tmp_path):

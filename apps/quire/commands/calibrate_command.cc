@@ -41,6 +41,8 @@ of an older one become misses.
   quire calibrate MODEL.gguf --bits 0              means only; some seconds
   quire calibrate MODEL.gguf --text chats.txt --text code.txt --bits 3.3
   quire eval MODEL.gguf --sidecar FILE             judge the result
+  quire serve MODEL.gguf --kv-codec schedule --kv-sidecar FILE
+                                                   serve with the schedule's widths
 )";
 
 constexpr uint32_t kTokensMin = 256;

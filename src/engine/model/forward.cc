@@ -135,15 +135,27 @@ class ForwardImpl final : public Forward {
 
     // Groups whose pages new tokens are written to in 16 bit: all, or those before the codes'.
     size_t exact_groups() const {
-        const size_t all = state_.layout.groups.size();
-        return state_.encoder == nullptr ? all : all / 2;
+        const auto& groups = state_.layout.groups;
+        const auto is_rest = [](const KvGroup& g) { return g.keep == KvKeep::rest; };
+        return static_cast<size_t>(std::ranges::find_if(groups, is_rest) - groups.begin());
     }
 
-    kernels::AttnCodes codes_of(size_t coded_group, size_t layer_in_group, uint32_t layer) const {
+    // Where the layer's codes are, and which of that group's layers it is.
+    std::pair<size_t, size_t> coded_place(uint16_t layer) const {
+        for (size_t g = exact_groups(); g < state_.layout.groups.size(); ++g) {
+            const auto& layers = state_.layout.groups[g].layers;
+            const auto at = std::ranges::find(layers, layer);
+            if (at != layers.end()) return {g, static_cast<size_t>(at - layers.begin())};
+        }
+        return {0, 0};
+    }
+
+    kernels::AttnCodes codes_of(uint16_t layer) const {
         if (state_.encoder == nullptr) return {};
         const KvCoding& coding = state_.config.coding;
-        return {.k_bits = coding.spec.k_bits,
-                .v_bits = coding.spec.v_bits,
+        const auto [coded_group, layer_in_group] = coded_place(layer);
+        return {.k_bits = coding.spec_of(layer).k_bits,
+                .v_bits = coding.spec_of(layer).v_bits,
                 .sink_tokens = static_cast<int32_t>(coding.sink_tokens),
                 .span_tokens = static_cast<int32_t>(kCodedBlockTokens),
                 .layer_offset =
@@ -160,7 +172,8 @@ class ForwardImpl final : public Forward {
             for (size_t i = 0; i < group.layers.size(); ++i) {
                 LayerGeometry& layer = state_.layers[group.layers[i]];
                 layer.group = g;
-                layer.coded_group = g + exact_groups();
+                layer.coded_group =
+                    state_.encoder == nullptr ? g : coded_place(group.layers[i]).first;
                 layer.shape = {
                     .n_heads = h.n_heads,
                     .n_kv_heads = h.n_kv_heads,
@@ -171,7 +184,7 @@ class ForwardImpl final : public Forward {
                     .scale = h.attention_scale,
                     .layer_offset = static_cast<int64_t>(state_.layout.layer_offset(g, i)),
                     .page_bytes = static_cast<int64_t>(state_.layout.page_bytes(g)),
-                    .codes = codes_of(layer.coded_group, i, group.layers[i])};
+                    .codes = codes_of(group.layers[i])};
                 if (const char* why = state_.attention->supports(layer.shape))
                     return make_error(Code::unsupported, std::string("the attention kernel ") +
                                                              state_.attention->name +
@@ -256,17 +269,19 @@ class ForwardImpl final : public Forward {
                                         .out = s.buf.attn + int64_t{s.n_rows} * s.heads_width(),
                                         .q_row_stride = s.qkv_width(),
                                         .out_row_stride = s.heads_width()};
-        const auto read_from = [&](size_t group) {
-            attend.slabs = seq.slabs[group];
-            if (s.encoder != nullptr) attend.coded_slabs = seq.slabs[group + exact_groups()];
+        const auto read_from = [&](const LayerGeometry& layer) {
+            attend.slabs = seq.slabs[layer.group];
+            if (s.encoder != nullptr) attend.coded_slabs = seq.slabs[layer.coded_group];
         };
-        for (size_t g = 0; g < exact_groups(); ++g) {
-            read_from(g);
-            s.attend[g].push_back(attend);
+        for (const LayerGeometry& layer : s.layers) {
+            auto& list = s.attend[layer.coded_group];
+            if (list.size() > index) continue;  // another layer's as well
+            read_from(layer);
+            list.push_back(attend);
         }
         if (const int32_t tail = seq.n_logit_rows; tail > 0) {
             const int32_t skip = n - tail;
-            read_from(s.layers.back().group);
+            read_from(s.layers.back());
             attend.first_pos += skip;
             attend.n_rows = tail;
             attend.q += int64_t{skip} * s.qkv_width();
@@ -282,8 +297,8 @@ class ForwardImpl final : public Forward {
         size_t need = 0;
         for (const LayerGeometry& layer : state_.layers)
             need = std::max(
-                need, state_.attention->workspace_bytes(layer.shape, state_.attend[layer.group],
-                                                        state_.config.n_threads));
+                need, state_.attention->workspace_bytes(
+                          layer.shape, state_.attend[layer.coded_group], state_.config.n_threads));
         need = std::max(
             need, state_.attention->workspace_bytes(state_.layers.back().shape, state_.attend_tail,
                                                     state_.config.n_threads));

@@ -5,11 +5,14 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include <ggml.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/model/forward.h"
+#include "engine/model/joined_widths.h"
 #include "engine/model/naive_forward.h"
 #include "engine/model/tiny_model.h"
 
@@ -20,6 +23,8 @@ using test::PlainPages;
 using test::TinySpec;
 
 constexpr uint32_t kForwardCodesSeed = 2204;
+// Of layers, over and over.
+constexpr codec::LayerBits kWidths[] = {{8, 6}, {4, 3}, {6, 4}};
 
 struct ForwardCodesCase {
     const char* family;
@@ -67,15 +72,18 @@ class ForwardCodes : public testing::TestWithParam<ForwardCodesCase> {
         auto coding = find_kv_coding(GetParam().codec, GetParam().sink_tokens, plain);
         ASSERT_TRUE(coding.ok()) << coding.error().message;
         coding_ = *coding;
-        if (!GetParam().means) return;
+        if (!GetParam().means && !coding_.scheduled) return;
         codec::Sidecar sidecar;
         sidecar.layers = codec::sidecar_layers(plain);
         std::mt19937 rng(kForwardCodesSeed);
         for (std::vector<float>* means : {&sidecar.k_mean, &sidecar.v_mean})
             for (size_t i = 0; i < codec::vector_floats(sidecar.layers); ++i)
                 means->push_back(static_cast<float>(static_cast<int>(rng() % 201) - 100) / 100.0f);
-        coding_.sidecar = std::make_shared<const codec::Sidecar>(sidecar);
-        coding_.sidecar_hash = codec::sidecar_file(sidecar).hash;
+        for (size_t l = 0; coding_.scheduled && l < sidecar.layers.size(); ++l)
+            sidecar.bits.push_back(kWidths[l % std::size(kWidths)]);
+        const Status taken =
+            take_sidecar(&coding_, {sidecar, codec::sidecar_file(sidecar).hash}, plain);
+        ASSERT_TRUE(taken.ok()) << taken.error().message;
     }
 
     std::unique_ptr<Forward> forward(int32_t n_threads) const {
@@ -181,8 +189,9 @@ TEST_P(ForwardCodes, KeptBlocksAreAllThatAPrefixNeeds) {
         for (size_t g = 0; g < tables.size(); ++g) s.slabs[g] = tables[g].data();
         const auto got = logits_over_codes(f.get(), s);
         EXPECT_EQ(memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0) << cached;
-        for (size_t g = layout.groups.size() / 2; g < layout.groups.size(); ++g)
-            for (uint32_t b = std::max(cached, coding_.sink_tokens) / kCodedBlockTokens; b < 4; ++b)
+        for (size_t g = 0; g < layout.groups.size(); ++g)
+            for (uint32_t b = std::max(cached, coding_.sink_tokens) / kCodedBlockTokens;
+                 layout.groups[g].keep == KvKeep::rest && b < 4; ++b)
                 EXPECT_EQ(memcmp(pages.slab(g, b) + kSlabHeaderBytes,
                                  truth.slab(g, b) + kSlabHeaderBytes, layout.payload_bytes(g)),
                           0)
@@ -196,7 +205,67 @@ INSTANTIATE_TEST_SUITE_P(All, ForwardCodes,
                                          ForwardCodesCase{"llama", 0, "k3v2", 0, false},
                                          ForwardCodesCase{"gemma3", 100, "k8v8", 64, true},
                                          ForwardCodesCase{"gemma3", 24, "k6v4", 0, false},
-                                         ForwardCodesCase{"gemma3", 150, "k3v2", 128, true}));
+                                         ForwardCodesCase{"gemma3", 150, "k3v2", 128, true},
+                                         ForwardCodesCase{"llama", 0, "schedule", 64, true},
+                                         ForwardCodesCase{"gemma3", 100, "schedule", 64, true}));
+
+TEST(KvCoding, AScheduleGroupsLayersByTheirWidths) {
+    KvLayout layout;
+    layout.block_tokens = kCodedBlockTokens;
+    layout.groups = {{.layers = {0, 1, 2, 3, 4}, .kv_heads = 1, .head_dim = 64}};
+    KvCoding coding = find_kv_coding("schedule", 64, layout).value();
+    EXPECT_EQ(coding.name(), "schedule");
+    codec::Sidecar sidecar{.layers = codec::sidecar_layers(layout)};
+    KvCoding none = coding;
+    EXPECT_NE(take_sidecar(&none, {sidecar, {}}, layout).error().message.find("--bits"),
+              std::string::npos);
+    sidecar.bits = {{8, 4}, {4, 4}, {8, 4}, {6, 2}, {4, 4}};
+    ASSERT_TRUE(take_sidecar(&coding, {sidecar, {1, 2}}, layout).ok());
+    const KvLayout split = coding.split(layout);
+    ASSERT_TRUE(split.validate().ok());
+    ASSERT_EQ(split.groups.size(), 4u);
+    std::vector<std::vector<uint16_t>> layers;
+    for (size_t g = 1; g < split.groups.size(); ++g) {
+        EXPECT_EQ(split.groups[g].keep, KvKeep::rest);
+        EXPECT_EQ(split.groups[g].pages.transform, (Hash128{1, 2}));
+        layers.push_back(split.groups[g].layers);
+    }
+    EXPECT_THAT(layers, testing::UnorderedElementsAre(std::vector<uint16_t>{0, 2},
+                                                      std::vector<uint16_t>{1, 4},
+                                                      std::vector<uint16_t>{3}));
+    EXPECT_LT(split.bytes_per_token(),
+              find_kv_coding("k8v4", 64, layout)->split(layout).bytes_per_token());
+}
+
+TEST(KvCoding, WidthsAreJoinedUpwardsUntilThereAreGroupsForAll) {
+    std::mt19937 rng(kForwardCodesSeed);
+    for (const size_t groups : {1, 2}) {
+        KvLayout layout;
+        layout.block_tokens = kCodedBlockTokens;
+        layout.groups.assign(groups, {.kv_heads = 1, .head_dim = 64});
+        std::vector<codec::LayerBits> bits;
+        for (uint16_t layer = 0; layer < 40; ++layer) {
+            layout.groups[layer % groups].layers.push_back(layer);
+            bits.push_back(
+                {static_cast<uint8_t>(2 + rng() % 7), static_cast<uint8_t>(2 + rng() % 5)});
+        }
+        if (groups == 2) layout.groups[1].kind = KvKind::window, layout.groups[1].window_tokens = 9;
+        const std::vector<codec::LayerBits> joined = join_widths(bits, layout);
+        size_t left = 0;
+        for (const KvGroup& group : layout.groups) {
+            std::set<std::pair<int, int>> pairs;
+            for (const uint16_t layer : group.layers) {
+                EXPECT_GE(joined[layer].k, bits[layer].k);
+                EXPECT_GE(joined[layer].v, bits[layer].v);
+                pairs.insert({joined[layer].k, joined[layer].v});
+            }
+            left += pairs.size();
+        }
+        EXPECT_LE(left + groups, kMaxGroups);
+        EXPECT_GT(left, groups);
+        EXPECT_EQ(join_widths(joined, layout), joined);
+    }
+}
 
 TEST(KvCoding, RefusesWhatCannotServeAndSaysWhatCan) {
     KvLayout layout;

@@ -2,14 +2,18 @@
 
 #include <array>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "base/hash.h"
 #include "codec/hot/scale.h"
+#include "engine/model/joined_widths.h"
 
 namespace quire {
 namespace {
 
+constexpr char kSchedule[] = "schedule";
+constexpr char kWidest[] = "k8v8";
 constexpr char kExactPages[] = "exact pages, mean removed, rotated; 1";
 
 // The same butterflies as the codec's, in the same order: the same bits.
@@ -27,16 +31,16 @@ void rotate_block(float* x, uint32_t block) {
 
 // Names of the codecs that attention reads.
 std::string fused_patterns() {
-    std::string names;
+    std::string names = kSchedule;
     for (const codec::CodecRow& row : codec::codec_table())
-        if (row.can.fused && row.can.random_access)
-            names += (names.empty() ? "" : ", ") + std::string(row.pattern);
+        if (row.can.fused && row.can.random_access) names += ", " + std::string(row.pattern);
     return names;
 }
 
 }  // namespace
 
 std::string KvCoding::name() const {
+    if (scheduled) return kSchedule;
     return any() ? codec::codec_name(spec) : "raw16";
 }
 
@@ -54,24 +58,34 @@ const float* KvCoding::v_means(uint32_t layer) const {
 }
 
 KvLayout KvCoding::split(const KvLayout& layout) const {
-    const KvPages pages = {
-        .codec = spec.id(),
-        .version = spec.version,
-        .bytes = static_cast<uint32_t>(codec::page_bytes(spec, geometry(layout))),
-        .transform = sidecar_hash};
+    std::vector<CodedLayers> coded;
+    for (size_t g = 0; g < layout.groups.size(); ++g) {
+        std::map<uint32_t, CodedLayers> by_codec;
+        for (const uint16_t layer : layout.groups[g].layers) {
+            const codec::CodecSpec& own = spec_of(layer);
+            CodedLayers& part = by_codec[own.id()];
+            part.group = g;
+            part.layers.push_back(layer);
+            part.pages = {.codec = own.id(),
+                          .version = own.version,
+                          .bytes = static_cast<uint32_t>(codec::page_bytes(own, geometry(layout))),
+                          .transform = sidecar_hash};
+        }
+        for (auto& [id, part] : by_codec) coded.push_back(std::move(part));
+    }
     std::array<std::byte, sizeof kExactPages + sizeof(Hash128)> named;
     std::memcpy(named.data(), kExactPages, sizeof kExactPages);
     std::memcpy(named.data() + sizeof kExactPages, &sidecar_hash, sizeof sidecar_hash);
     const Digest128 exact = sha256_128(named);
-    return split_for_codes(layout, sink_tokens, std::vector(layout.groups.size(), pages),
-                           {exact.hi, exact.lo});
+    return split_for_codes(layout, sink_tokens, coded, {exact.hi, exact.lo});
 }
 
 Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
                                 const KvLayout& layout) {
     KvCoding coding;
     if (name.empty() || name == "raw16") return coding;
-    const auto spec = codec::find_codec(name);
+    coding.scheduled = name == kSchedule;
+    const auto spec = codec::find_codec(coding.scheduled ? kWidest : name);
     if (!spec.ok()) return spec.error();
     const codec::CodecRow& row = codec::row_of(*spec);
     if (!row.can.fused || row.unit != codec::Unit::token || row.can.lossless)
@@ -89,14 +103,31 @@ Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
     return coding;
 }
 
+Status take_sidecar(KvCoding* coding, codec::ReadSidecar read, const KvLayout& layout) {
+    coding->sidecar = std::make_shared<const codec::Sidecar>(std::move(read.sidecar));
+    coding->sidecar_hash = read.hash;
+    if (!coding->scheduled) return {};
+    const codec::Sidecar& sidecar = *coding->sidecar;
+    if (sidecar.bits.empty())
+        return make_error(Code::invalid,
+                          "the sidecar has no widths per layer; make one with quire calibrate "
+                          "MODEL --bits 4.5");
+    const std::vector<codec::LayerBits> bits = join_widths(sidecar.bits, layout);
+    for (const codec::LayerBits& b : bits) {
+        const auto spec = codec::find_codec("k" + std::to_string(b.k) + "v" + std::to_string(b.v));
+        if (!spec.ok()) return spec.error();
+        QUIRE_TRY(codec::check_geometry(*spec, coding->geometry(layout)));
+        coding->layer_specs.push_back(*spec);
+    }
+    return {};
+}
+
 Status add_sidecar(KvCoding* coding, const std::string& path, const ModelId& model,
                    const KvLayout& layout) {
     auto read = codec::read_sidecar(path);
     if (!read.ok()) return read.error();
     QUIRE_TRY(codec::match_sidecar(read->sidecar, model, layout));
-    coding->sidecar = std::make_shared<const codec::Sidecar>(std::move(read->sidecar));
-    coding->sidecar_hash = read->hash;
-    return {};
+    return take_sidecar(coding, std::move(read).value(), layout);
 }
 
 void to_codec_space(const float* mean, uint32_t head_dim, float* row) {

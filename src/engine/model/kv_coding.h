@@ -20,31 +20,41 @@ inline constexpr uint32_t kCodedBlockTokens = 64;
 inline constexpr uint32_t kSinkTokens = 64;
 
 struct KvCoding {
-    codec::CodecSpec spec;
+    codec::CodecSpec spec;                      // of all layers; its family, where widths differ
+    bool scheduled = false;                     // widths per layer, from the sidecar
+    std::vector<codec::CodecSpec> layer_specs;  // [layers], when scheduled and the sidecar is there
     uint32_t sink_tokens = kSinkTokens;
     std::shared_ptr<const codec::Sidecar> sidecar;  // null: no means
     Hash128 sidecar_hash;
 
     bool any() const { return spec.family != 0; }
-    // "k6v4"; "raw16" when there is none.
+    // "k6v4"; "schedule"; "raw16" when there is none.
     std::string name() const;
+    const codec::CodecSpec& spec_of(uint32_t layer) const {
+        return layer_specs.empty() ? spec : layer_specs[layer];
+    }
     // REQUIRES: any().
     codec::Geometry geometry(const KvLayout& layout) const;
     codec::HeadSidecar head(uint32_t layer, uint32_t kv_head) const;
     // [kv_heads][head_dim]; null: zero.
     const float* v_means(uint32_t layer) const;
-    // The plain layout with codes. REQUIRES: any(), and it has kCodedBlockTokens.
+    // The plain layout with codes, a group of them for each pair of widths. REQUIRES: any(), and it
+    // has kCodedBlockTokens.
     KvLayout split(const KvLayout& layout) const;
 };
 
-// The coding of that name for a model with that plain layout. "" and "raw16": none. invalid: no
-// such codec, or sink_tokens is no multiple of kCodedBlockTokens; unsupported: a codec that
-// attention does not read, or that does not fit the model's shape. The message names those that
-// would do.
+// The coding of that name for a model with that plain layout. "" and "raw16": none; "schedule":
+// widths per layer, which add_sidecar() must bring. invalid: no such codec, or sink_tokens is no
+// multiple of kCodedBlockTokens; unsupported: a codec that attention does not read, or that does
+// not fit the model's shape. The message names those that would do.
 Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
                                 const KvLayout& layout);
 
-// Takes means from a sidecar file. As read_sidecar() and match_sidecar().
+// Takes means, and a schedule's widths, from a sidecar. Layers of a group may have so many pairs of
+// widths as there are groups left; those nearest to each other are joined, at the larger widths.
+// invalid: a schedule was asked for and the sidecar has none.
+Status take_sidecar(KvCoding* coding, codec::ReadSidecar read, const KvLayout& layout);
+// The same from a file, which must be of that model. As read_sidecar() and match_sidecar() too.
 Status add_sidecar(KvCoding* coding, const std::string& path, const ModelId& model,
                    const KvLayout& layout);
 

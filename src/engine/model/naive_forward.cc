@@ -99,14 +99,14 @@ class Naive {
             alignas(codec::kPageAlign) std::array<std::byte, 65536> page{};
             const codec::HeadSidecar sidecar =
                 coding_.head(static_cast<uint32_t>(l), static_cast<uint32_t>(h));
-            ops.encode({.spec = coding_.spec,
+            ops.encode({.spec = coding_.spec_of(static_cast<uint32_t>(l)),
                         .geometry = geometry,
                         .sidecar = sidecar,
                         .k = keys ? row.data() : nullptr,
                         .v = keys ? nullptr : row.data(),
                         .last = 1,
                         .page = page.data()});
-            ops.decode({.spec = coding_.spec,
+            ops.decode({.spec = coding_.spec_of(static_cast<uint32_t>(l)),
                         .geometry = geometry,
                         .sidecar = sidecar,
                         .page = page.data(),

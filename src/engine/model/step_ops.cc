@@ -104,7 +104,7 @@ void encode_run(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_hea
         std::byte* slab =
             s->sequences[run.sequence].slabs[g.coded_group][run.position / block_tokens];
         s->encoder->encode(
-            {.spec = s->config.coding.spec,
+            {.spec = s->config.coding.spec_of(static_cast<uint32_t>(layer)),
              .geometry = s->page,
              .sidecar = sidecar,
              .k = k - first * width,
@@ -211,7 +211,8 @@ void QkvOp::run(int thread, int n_threads) const {
         return;
     }
     pass_gate(s, layer);
-    std::vector<kernels::AttnSequence>* list = tail_only ? &s->attend_tail : &s->attend[g.group];
+    std::vector<kernels::AttnSequence>* list =
+        tail_only ? &s->attend_tail : &s->attend[g.coded_group];
     remove_dropped(s, list, tail_only);
     s->attention_cursor.store(0, std::memory_order_relaxed);
     s->batch = {.shape = g.shape,

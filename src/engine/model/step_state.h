@@ -37,7 +37,7 @@ struct StepBuffers {
 
 struct LayerGeometry {
     size_t group = 0;
-    size_t coded_group = 0;  // with a coding
+    size_t coded_group = 0;  // with a coding; else the group
     kernels::AttnShape shape;
     int rope = 0;  // index of the rope table
 };
@@ -73,8 +73,9 @@ struct StepState {
     std::vector<int32_t> row_position;
     std::vector<int32_t> tail_row;  // [n_logit_rows] row of each logit row
     std::vector<BlockRun> runs;
-    std::vector<bool> dropped;                                          // by sequence
-    std::array<std::vector<kernels::AttnSequence>, kMaxGroups> attend;  // all rows
+    std::vector<bool> dropped;  // by sequence
+    // All rows, by the coded group of the layers that attend with it.
+    std::array<std::vector<kernels::AttnSequence>, kMaxGroups> attend;
     std::vector<kernels::AttnSequence> attend_tail;  // logit rows only, last layer's group
     Arena workspace;
     kernels::AttnBatch batch;  // of the layer at hand
