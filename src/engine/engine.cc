@@ -114,6 +114,8 @@ Status EngineCore::choose_coding(KvCoding* coding) {
                               options_.model_path);
     }
     const Status added = add_sidecar(coding, options_.kv_sidecar, model_->id(), plain);
+    const HParams& hparams = model_->hparams();
+    if (added.ok()) add_turns(coding, hparams.family->rope, hparams.rope_dim);
     if (added.ok()) return {};
     Error error = added.error();
     error.message = "--kv-sidecar: " + error.message;

@@ -86,6 +86,7 @@ class ForwardImpl final : public Forward {
         state_.arena = std::move(arena).value();
         place_buffers(state_, state_.arena.data(), &state_.buf);
         init_ropes();
+        QUIRE_TRY(init_turns());
         state_.packed_cursors = std::vector<StepState::Cursor>(
             static_cast<size_t>(model.hparams().n_layers) * kLayerProjections + 1);
         ggml_threadpool_params params = ggml_threadpool_params_default(config.n_threads);
@@ -202,6 +203,27 @@ class ForwardImpl final : public Forward {
             state_.ropes.emplace_back(h.rope_dim, h.window_rope_base, 1.0, factors);
         for (LayerGeometry& layer : state_.layers)
             layer.rope = rope_of(layer, state_.layout, state_.ropes.size());
+    }
+
+    Status init_turns() {
+        const KeyTurns* turns = state_.config.coding.turns.get();
+        if (turns == nullptr || state_.encoder == nullptr) return {};
+        const HParams& h = state_.model->hparams();
+        for (const RopeTable& rope : state_.ropes)
+            state_.turn_tables.push_back(turn_tables(*turns, rope, h.context_tokens));
+        for (uint32_t l = 0; l < state_.layers.size(); ++l) {
+            LayerGeometry& layer = state_.layers[l];
+            const TurnTables& tables = state_.turn_tables[static_cast<size_t>(layer.rope)];
+            layer.shape.codes.turns = {
+                .n_pairs = turns->n_pairs,
+                .n_angles = static_cast<int32_t>(turns->rope_pairs.size()),
+                .pairs = turns->of(l, 0, static_cast<uint32_t>(h.n_kv_heads)).data(),
+                .near = tables.near.data(),
+                .far = tables.far.data()};
+            if (const char* why = state_.attention->supports(layer.shape))
+                return make_error(Code::bug, std::string("turned keys: ") + why);
+        }
+        return {};
     }
 
     Status check(std::span<const StepSequence> sequences) const {

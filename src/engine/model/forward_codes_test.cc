@@ -32,6 +32,7 @@ struct ForwardCodesCase {
     const char* codec;
     uint32_t sink_tokens;
     bool means;
+    bool turned = false;
 };
 
 std::vector<TokenId> tokens_of_codes(size_t n, int32_t n_vocab, uint32_t seed) {
@@ -79,11 +80,16 @@ class ForwardCodes : public testing::TestWithParam<ForwardCodesCase> {
         for (std::vector<float>* means : {&sidecar.k_mean, &sidecar.v_mean})
             for (size_t i = 0; i < codec::vector_floats(sidecar.layers); ++i)
                 means->push_back(static_cast<float>(static_cast<int>(rng() % 201) - 100) / 100.0f);
+        for (size_t i = 0; GetParam().turned && i < sidecar.k_mean.size(); ++i)
+            sidecar.k_mean_before.push_back(
+                static_cast<float>(static_cast<int>(rng() % 401) - 200) / 100.0f);
         for (size_t l = 0; coding_.scheduled && l < sidecar.layers.size(); ++l)
             sidecar.bits.push_back(kWidths[l % std::size(kWidths)]);
         const Status taken =
             take_sidecar(&coding_, {sidecar, codec::sidecar_file(sidecar).hash}, plain);
         ASSERT_TRUE(taken.ok()) << taken.error().message;
+        add_turns(&coding_, model_->hparams().family->rope, model_->hparams().rope_dim);
+        ASSERT_EQ(coding_.turns != nullptr, GetParam().turned);
     }
 
     std::unique_ptr<Forward> forward(int32_t n_threads) const {
@@ -206,6 +212,9 @@ INSTANTIATE_TEST_SUITE_P(All, ForwardCodes,
                                          ForwardCodesCase{"gemma3", 100, "k8v8", 64, true},
                                          ForwardCodesCase{"gemma3", 24, "k6v4", 0, false},
                                          ForwardCodesCase{"gemma3", 150, "k3v2", 128, true},
+                                         ForwardCodesCase{"llama", 0, "k8v8", 64, true, true},
+                                         ForwardCodesCase{"qwen2", 0, "k6v4", 0, true, true},
+                                         ForwardCodesCase{"gemma3", 100, "k6v4", 64, true, true},
                                          ForwardCodesCase{"llama", 0, "schedule", 64, true},
                                          ForwardCodesCase{"gemma3", 100, "schedule", 64, true}));
 

@@ -1,8 +1,8 @@
 #include "engine/model/kv_coding.h"
 
-#include <array>
 #include <cstring>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "base/hash.h"
@@ -14,7 +14,17 @@ namespace {
 
 constexpr char kSchedule[] = "schedule";
 constexpr char kWidest[] = "k8v8";
+constexpr char kTurnedKeys[] = "keys' four strongest pairs turned; 1";
 constexpr char kExactPages[] = "exact pages, mean removed, rotated; 1";
+
+Hash128 hash_of(std::string_view what, const Hash128& of) {
+    // With the text's final zero, which keeps it apart from the hash.
+    std::vector<std::byte> named(what.size() + 1 + sizeof of);
+    std::memcpy(named.data(), what.data(), what.size());
+    std::memcpy(named.data() + what.size() + 1, &of, sizeof of);
+    const Digest128 d = sha256_128(named);
+    return {d.hi, d.lo};
+}
 
 // The same butterflies as the codec's, in the same order: the same bits.
 void rotate_block(float* x, uint32_t block) {
@@ -50,7 +60,14 @@ codec::Geometry KvCoding::geometry(const KvLayout& layout) const {
 }
 
 codec::HeadSidecar KvCoding::head(uint32_t layer, uint32_t kv_head) const {
-    return sidecar ? codec::head_sidecar(*sidecar, layer, kv_head) : codec::HeadSidecar{};
+    if (!sidecar) return {};
+    codec::HeadSidecar head = codec::head_sidecar(*sidecar, layer, kv_head);
+    if (turns) head.k_mean = turns->k_mean.data() + codec::vector_offset(*sidecar, layer, kv_head);
+    return head;
+}
+
+Hash128 KvCoding::transform() const {
+    return turns ? hash_of(kTurnedKeys, sidecar_hash) : sidecar_hash;
 }
 
 const float* KvCoding::v_means(uint32_t layer) const {
@@ -69,15 +86,11 @@ KvLayout KvCoding::split(const KvLayout& layout) const {
             part.pages = {.codec = own.id(),
                           .version = own.version,
                           .bytes = static_cast<uint32_t>(codec::page_bytes(own, geometry(layout))),
-                          .transform = sidecar_hash};
+                          .transform = transform()};
         }
         for (auto& [id, part] : by_codec) coded.push_back(std::move(part));
     }
-    std::array<std::byte, sizeof kExactPages + sizeof(Hash128)> named;
-    std::memcpy(named.data(), kExactPages, sizeof kExactPages);
-    std::memcpy(named.data() + sizeof kExactPages, &sidecar_hash, sizeof sidecar_hash);
-    const Digest128 exact = sha256_128(named);
-    return split_for_codes(layout, sink_tokens, coded, {exact.hi, exact.lo});
+    return split_for_codes(layout, sink_tokens, coded, hash_of(kExactPages, transform()));
 }
 
 Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
@@ -128,6 +141,14 @@ Status add_sidecar(KvCoding* coding, const std::string& path, const ModelId& mod
     if (!read.ok()) return read.error();
     QUIRE_TRY(codec::match_sidecar(read->sidecar, model, layout));
     return take_sidecar(coding, std::move(read).value(), layout);
+}
+
+void add_turns(KvCoding* coding, RopeStyle style, int32_t rope_dim) {
+    if (!coding->sidecar || coding->sidecar->k_mean.empty() ||
+        coding->sidecar->k_mean_before.empty())
+        return;
+    coding->turns =
+        std::make_shared<const KeyTurns>(find_key_turns(*coding->sidecar, style, rope_dim));
 }
 
 void to_codec_space(const float* mean, uint32_t head_dim, float* row) {

@@ -13,6 +13,7 @@
 #include "codec/codec_table.h"
 #include "codec/sidecar.h"
 #include "core/kv_layout.h"
+#include "engine/model/key_turns.h"
 
 namespace quire {
 
@@ -26,6 +27,7 @@ struct KvCoding {
     uint32_t sink_tokens = kSinkTokens;
     std::shared_ptr<const codec::Sidecar> sidecar;  // null: no means
     Hash128 sidecar_hash;
+    std::shared_ptr<const KeyTurns> turns;  // null: only constant means are taken off
 
     bool any() const { return spec.family != 0; }
     // "k6v4"; "schedule"; "raw16" when there is none.
@@ -38,6 +40,8 @@ struct KvCoding {
     codec::HeadSidecar head(uint32_t layer, uint32_t kv_head) const;
     // [kv_heads][head_dim]; null: zero.
     const float* v_means(uint32_t layer) const;
+    // What is done to numbers before they are coded; zero: nothing that pages depend on.
+    Hash128 transform() const;
     // The plain layout with codes, a group of them for each pair of widths. REQUIRES: any(), and it
     // has kCodedBlockTokens.
     KvLayout split(const KvLayout& layout) const;
@@ -57,6 +61,9 @@ Status take_sidecar(KvCoding* coding, codec::ReadSidecar read, const KvLayout& l
 // The same from a file, which must be of that model. As read_sidecar() and match_sidecar() too.
 Status add_sidecar(KvCoding* coding, const std::string& path, const ModelId& model,
                    const KvLayout& layout);
+
+// Takes keys' strongest pairs off turned, where the sidecar has both means of keys.
+void add_turns(KvCoding* coding, RopeStyle style, int32_t rope_dim);
 
 // A row of a KV head to the codec's space, in place: less its mean (null: zero), rotated.
 void to_codec_space(const float* mean, uint32_t head_dim, float* row);

@@ -90,13 +90,15 @@ class Naive {
     }
 
     // Rows of all heads as the codec gives them back.
-    std::vector<Vec> decoded(const std::vector<Vec>& hs, int32_t l, bool keys) const {
+    std::vector<Vec> decoded(const std::vector<Vec>& hs, int32_t l, int32_t pos, double base,
+                             bool keys) const {
         std::vector<Vec> out;
         const codec::Geometry geometry{static_cast<uint32_t>(s_.head_dim), 1, 16};
         const codec::PageCodecOps& ops = codec::row_of(coding_.spec).ops().front();
         for (size_t h = 0; h < hs.size(); ++h) {
             std::vector<float> row(hs[h].begin(), hs[h].end());
             alignas(codec::kPageAlign) std::array<std::byte, 65536> page{};
+            if (keys) add_turned(&row, l, static_cast<uint32_t>(h), pos, base, -1);
             const codec::HeadSidecar sidecar =
                 coding_.head(static_cast<uint32_t>(l), static_cast<uint32_t>(h));
             ops.encode({.spec = coding_.spec_of(static_cast<uint32_t>(l)),
@@ -113,9 +115,24 @@ class Naive {
                         .k = keys ? row.data() : nullptr,
                         .v = keys ? nullptr : row.data(),
                         .last = 1});
+            if (keys) add_turned(&row, l, static_cast<uint32_t>(h), pos, base, 1);
             out.emplace_back(row.begin(), row.end());
         }
         return out;
+    }
+
+    // The turned mean of a head's strongest pairs at a position.
+    void add_turned(std::vector<float>* key, int32_t l, uint32_t head, int32_t pos, double base,
+                    double sign) const {
+        if (coding_.turns == nullptr) return;
+        Vec mean(static_cast<size_t>(s_.head_dim));
+        for (const kernels::AttnPairMean& m : coding_.turns->of(
+                 static_cast<uint32_t>(l), head, static_cast<uint32_t>(s_.n_kv_heads))) {
+            mean[static_cast<size_t>(m.x)] = m.mean_x;
+            mean[static_cast<size_t>(m.y)] = m.mean_y;
+        }
+        rope(&mean, pos, base);
+        for (size_t i = 0; i < mean.size(); ++i) (*key)[i] += static_cast<float>(sign * mean[i]);
     }
 
     // Whether the query at pos reads p's numbers as codes.
@@ -166,8 +183,8 @@ class Naive {
         auto k = heads(p, "k", normed, s_.n_kv_heads, pos, base);
         auto v = heads(p, "v", normed, s_.n_kv_heads, pos, base);
         if (coding_.any()) {
-            decoded_k_[static_cast<size_t>(l)].push_back(decoded(k, l, true));
-            decoded_v_[static_cast<size_t>(l)].push_back(decoded(v, l, false));
+            decoded_k_[static_cast<size_t>(l)].push_back(decoded(k, l, pos, base, true));
+            decoded_v_[static_cast<size_t>(l)].push_back(decoded(v, l, pos, base, false));
         }
         round_halves(&k);
         round_halves(&v);

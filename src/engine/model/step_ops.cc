@@ -91,6 +91,36 @@ void NormOp::run(int thread, int n_threads) const {
 namespace {
 
 // K and V rows of one head as codes, but for sinks; then the rows themselves in the codec's space.
+// A run's keys without their turned means, for as long as it lives.
+class TurnedRun {
+ public:
+    TurnedRun(const StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, float* keys)
+        : n_(s->config.coding.turns ? run.n_rows : 0), stride_(s->qkv_width()), keys_(keys) {
+        if (n_ == 0) return;
+        const KeyTurns& turns = *s->config.coding.turns;
+        const HParams& h = s->model->hparams();
+        head_ = turns.of(static_cast<uint32_t>(layer), static_cast<uint32_t>(kv_head),
+                         static_cast<uint32_t>(h.n_kv_heads));
+        const float* table =
+            s->buf.rope[s->layers[static_cast<size_t>(layer)].rope] + int64_t{run.row} * h.rope_dim;
+        for (int32_t r = 0; r < n_; ++r)
+            take_off(turns, head_, table + int64_t{r} * h.rope_dim, h.rope_dim / 2,
+                     keys_ + r * stride_, saved_[r]);
+    }
+    ~TurnedRun() {
+        for (int32_t r = 0; r < n_; ++r) put_back(head_, saved_[r], keys_ + r * stride_);
+    }
+    TurnedRun(const TurnedRun&) = delete;
+    TurnedRun& operator=(const TurnedRun&) = delete;
+
+ private:
+    const int32_t n_;
+    const int64_t stride_;
+    float* const keys_;
+    std::span<const kernels::AttnPairMean> head_;
+    float saved_[codec::kGroupTokens][2 * kKeyTurnPairs];
+};
+
 void encode_run(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, float* k,
                 float* v) {
     const LayerGeometry& g = s->layers[static_cast<size_t>(layer)];
@@ -103,6 +133,7 @@ void encode_run(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_hea
         const int32_t first = run.position % block_tokens;
         std::byte* slab =
             s->sequences[run.sequence].slabs[g.coded_group][run.position / block_tokens];
+        const TurnedRun turned(s, layer, run, kv_head, k);
         s->encoder->encode(
             {.spec = s->config.coding.spec_of(static_cast<uint32_t>(layer)),
              .geometry = s->page,

@@ -59,7 +59,8 @@ struct StepState {
     const codec::PageCodecOps* encoder = nullptr;  // null: no coding
     codec::Geometry page;                          // that it encodes
     std::vector<LayerGeometry> layers;
-    std::vector<RopeTable> ropes;  // one or two
+    std::vector<RopeTable> ropes;         // one or two
+    std::vector<TurnTables> turn_tables;  // of each of them, where the coding turns keys
     Arena arena;
     StepBuffers buf;
 
