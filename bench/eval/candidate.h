@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,11 @@ class Candidate {
     virtual bool reference() const { return false; }
     // Any thread.
     virtual void apply(const KvSpan& span) const = 0;
+    // All heads of all layers of the same tokens, in the order of layers and heads. For codecs that
+    // need other layers; others take them one by one.
+    virtual void apply_all(std::span<const KvSpan> spans) const {
+        for (const KvSpan& span : spans) apply(span);
+    }
 };
 
 // One of our codecs, by its name in codec_table(). The keys' mean before RoPE is removed;

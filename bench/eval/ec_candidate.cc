@@ -40,23 +40,43 @@ class Ec final : public Candidate {
                            : wanted_;
     }
 
-    void apply(const KvSpan& span) const override {
-        const size_t numbers = size_t{span.tokens} * span.head_dim;
-        const uint32_t last = span.first + span.tokens;
-        shared_->means.turn(span.layer, span.first, last, Turn::back, span.k);
-        code(shared_->model.k[span.layer][span.head], {span.k, numbers});
-        shared_->means.turn(span.layer, span.first, last, Turn::forward, span.k);
-        code(shared_->model.v[span.layer][span.head], {span.v, numbers});
-        numbers_ += 2 * numbers;
+    void apply(const KvSpan& span) const override { apply_all({&span, 1}); }
+
+    void apply_all(std::span<const KvSpan> spans) const override {
+        codec::ec::Decoded decoded(spans.empty() ? 0 : spans[0].tokens);
+        while (!spans.empty()) {
+            size_t heads = 1;
+            while (heads < spans.size() && spans[heads].layer == spans[0].layer) ++heads;
+            code_layer(spans.first(heads), &decoded);
+            spans = spans.subspan(heads);
+        }
     }
 
  private:
-    void code(const codec::ec::HeadModel& head, std::span<float> rows) const {
+    void code_layer(std::span<const KvSpan> spans, codec::ec::Decoded* decoded) const {
+        const codec::ec::Model& model = shared_->model;
+        for (const KvSpan& s : spans) {
+            const auto way = [&](Turn turn) {
+                shared_->means.turn(s.layer, s.first, s.first + s.tokens, turn, s.k);
+            };
+            way(Turn::back);
+            code(model.k[s.layer][s.head], s.k, s.tokens, decoded);
+            way(Turn::forward);
+        }
+        for (const KvSpan& s : spans) code(model.v[s.layer][s.head], s.v, s.tokens, decoded);
+    }
+
+    void code(const codec::ec::HeadModel& head, float* numbers, uint32_t tokens,
+              codec::ec::Decoded* decoded) const {
+        const std::span<float> rows(numbers, size_t{tokens} * head.head_dim);
+        const std::vector<float> expected = decoded->expect(head);
         std::vector<std::byte> bytes;
-        shared_->coder.encode(head, step_, rows, &bytes);
-        const bool back = shared_->coder.decode(head, step_, bytes, rows);
+        shared_->coder.encode(head, step_, rows, expected, &bytes);
+        const bool back = shared_->coder.decode(head, step_, bytes, expected, rows);
         QUIRE_CHECK(back, "ec cannot read what it wrote");
+        decoded->add(head, rows);
         bytes_ += bytes.size();
+        numbers_ += rows.size();
     }
 
     std::string name_;

@@ -2,156 +2,237 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 #include "bench/eval/components.h"
+#include "bench/eval/ec_tables.h"
+#include "bench/eval/foretell.h"
 
 namespace quire::bench {
 namespace {
 
-using codec::ec::ClassModel;
 using codec::ec::HeadModel;
 
-constexpr size_t kPoolNumbers = 1 << 18;  // that tables are made from
 // Steps would be optimal with the power .5 of the sensitivity to an error; what is measured is
 // tempered.
 constexpr double kStepPower = 0.35;
+// Whose keys and values foretell a layer's, besides its own heads that are decoded before.
+constexpr size_t kLayersBefore = 1;
+// What prediction saves, roughly: the step for so many bits is found before it.
+constexpr double kSavedBits = 0.6;
 
-// One side of one head; its components over their deviations go into the pool.
-class HeadLearner {
- public:
-    explicit HeadLearner(size_t pool_of_head) : pool_of_head_(pool_of_head) {}
+// Prediction stays where it leaves less than this share of the variance.
+constexpr double kWorthIt = 0.95;
 
-    HeadModel learn(const std::vector<float>& rows, const std::vector<float>& mean,
-                    std::vector<float>* pool, double* variance) const {
-        const size_t n = mean.size(), tokens = rows.size() / n;
-        std::vector<double> covariance(n * n);
-        std::vector<double> centred(n);
-        for (size_t t = 0; t < tokens; ++t) {
-            for (size_t d = 0; d < n; ++d) centred[d] = double{rows[t * n + d]} - double{mean[d]};
-            for (size_t a = 0; a < n; ++a)
-                for (size_t b = 0; b <= a; ++b) covariance[a * n + b] += centred[a] * centred[b];
-        }
-        *variance = 0;
-        for (size_t a = 0; a < n; ++a) {
-            for (size_t b = 0; b <= a; ++b) {
-                covariance[a * n + b] /= static_cast<double>(tokens);
-                covariance[b * n + a] = covariance[a * n + b];
-            }
-            *variance += covariance[a * n + a] / static_cast<double>(n);
-        }
-        const Components components = principal_components(std::move(covariance), n);
-        HeadModel head{.head_dim = static_cast<uint32_t>(n), .mean = mean};
-        head.components.assign(components.rows.begin(), components.rows.end());
-        for (const double v : components.variances)
-            head.deviations.push_back(static_cast<float>(std::sqrt(v)));
-        add_to_pool(rows, head, pool);
-        return head;
-    }
-
- private:
-    void add_to_pool(const std::vector<float>& rows, const HeadModel& head,
-                     std::vector<float>* pool) const {
-        const size_t n = head.head_dim, tokens = rows.size() / n;
-        const size_t wanted = std::clamp<size_t>(pool_of_head_ / n, 1, tokens);
-        for (size_t i = 0; i < wanted; ++i) {
-            const float* row = rows.data() + i * tokens / wanted * n;
-            for (size_t c = 0; c < n; ++c) {
-                if (!(head.deviations[c] > 0)) continue;
-                float sum = 0;
-                for (size_t d = 0; d < n; ++d)
-                    sum += head.components[c * n + d] * (row[d] - head.mean[d]);
-                pool->push_back(sum / head.deviations[c]);
-            }
-        }
-    }
-
-    size_t pool_of_head_;
+// One side of one head: [tokens][head_dim] less the mean.
+struct Side {
+    std::vector<float> mean;
+    std::vector<float> rows;
+    size_t dims() const { return mean.size(); }
+    size_t tokens() const { return rows.size() / mean.size(); }
 };
 
-// How numbers of deviation 1 fall when they are `scale` times as large and rounded.
-ClassModel learn_class(const std::vector<float>& pool, double scale) {
-    constexpr int32_t kLargest = codec::ec::kLargest;
-    std::array<double, codec::ec::kSymbols> counts;
-    counts.fill(0.02);  // nothing is impossible
-    double short_one = 0, short_more = 0, ones = 0, more = 0;
-    for (const float x : pool) {
-        const double size = std::fabs(double{x}) * scale;
-        const double rounded = std::min(std::round(size), double{kLargest});
-        const auto integer = static_cast<int32_t>(rounded);
-        // Both signs: what is learned is symmetric.
-        counts[static_cast<size_t>(kLargest + integer)] += 0.5;
-        counts[static_cast<size_t>(kLargest - integer)] += 0.5;
-        if (integer == 1) {
-            short_one += 1 - size;
-            ++ones;
-        } else if (integer > 1 && integer < kLargest) {
-            short_more += rounded - size;
-            ++more;
-        }
+Side less_mean(std::vector<float> rows, const std::vector<float>& mean) {
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] -= mean[i % mean.size()];
+    return {mean, std::move(rows)};
+}
+
+double variance_of(const Side& side) {
+    double sum = 0;
+    for (const float x : side.rows) sum += double{x} * double{x};
+    return sum / static_cast<double>(side.rows.size());
+}
+
+// A layer's heads, K before V.
+std::vector<Side> read_layer(const KvPages& pages, uint32_t tokens, const ModelMeans& means,
+                             uint32_t layer) {
+    std::vector<Side> sides, values;
+    for (const KvPages::Rows& rows : rows_by_layer(pages.layout(), kSinkTokens, tokens)) {
+        const KvGroup& group = pages.layout().groups[rows.group];
+        if (group.layers[rows.layer_in_group] != layer) continue;
+        std::vector<float> k(size_t{tokens - kSinkTokens} * group.head_dim), v(k.size());
+        pages.read(rows, k.data(), v.data());
+        means.turn(layer, rows.first, rows.last, Turn::back, k.data());
+        const HeadMeans& mean = means.of(layer, rows.head);
+        sides.push_back(less_mean(std::move(k), mean.k_before));
+        values.push_back(less_mean(std::move(v), mean.v));
     }
-    ClassModel out{.frequencies = codec::ec::RansTable::fit(counts)};
-    const auto shrink = [](double sum, double n) {
-        return static_cast<float>(std::clamp(sum / (n + 8), 0.0, 0.5));
-    };
-    out.shrink_one = shrink(short_one, ones);
-    out.shrink_more = shrink(short_more, more);
+    std::ranges::move(values, std::back_inserter(sides));
+    return sides;
+}
+
+// The product of two matrices [n][n].
+std::vector<double> times(const std::vector<double>& a, const std::vector<double>& b, size_t n) {
+    std::vector<double> out(n * n);
+    for (size_t i = 0; i < n; ++i)
+        for (size_t k = 0; k < n; ++k)
+            for (size_t j = 0; j < n; ++j) out[i * n + j] += a[i * n + k] * b[k * n + j];
     return out;
 }
 
+std::vector<double> covariance_of(const Side& side) {
+    const size_t n = side.dims(), tokens = side.tokens();
+    std::vector<double> covariance(n * n);
+    for (size_t t = 0; t < tokens; ++t)
+        for (size_t a = 0; a < n; ++a) {
+            const double x = double{side.rows[t * n + a]} / static_cast<double>(tokens);
+            for (size_t b = 0; b <= a; ++b)
+                covariance[a * n + b] += x * double{side.rows[t * n + b]};
+        }
+    for (size_t a = 0; a < n; ++a)
+        for (size_t b = 0; b < a; ++b) covariance[b * n + a] = covariance[a * n + b];
+    return covariance;
+}
+
+// Principal components of rows as the metric sees them: with one step for all, errors of the same
+// size cost the same.
+void set_components(const Side& side, const Metric& metric, HeadModel* head) {
+    const size_t n = side.dims();
+    std::vector<double> seen = times(times(metric.root, covariance_of(side), n), metric.root, n);
+    const Components components = principal_components(std::move(seen), n);
+    const std::vector<double> forward = times(components.rows, metric.root, n);
+    const std::vector<double> back = times(components.rows, metric.inverse, n);
+    head->components.assign(forward.begin(), forward.end());
+    head->restore.assign(back.begin(), back.end());
+    for (const double v : components.variances)
+        head->deviations.push_back(static_cast<float>(std::sqrt(v)));
+}
+
+// [tokens][head_dim] along the components.
+std::vector<float> projected(const Side& side, const HeadModel& head) {
+    const size_t n = side.dims();
+    std::vector<float> out(side.rows.size());
+    for (size_t t = 0; t < side.tokens(); ++t)
+        for (size_t c = 0; c < n; ++c) {
+            float sum = 0;
+            for (size_t d = 0; d < n; ++d) sum += head.components[c * n + d] * side.rows[t * n + d];
+            out[t * n + c] = sum;
+        }
+    return out;
+}
+
+// Adds to `rows` what rounding to the step does to `left` (what is left after prediction).
+void add_rounding(const std::vector<float>& projections, const HeadModel& head, double step,
+                  Side* rows) {
+    const size_t n = rows->dims();
+    const auto own = static_cast<float>(step * double{head.step});
+    for (size_t t = 0; t < rows->tokens(); ++t)
+        for (size_t c = 0; c < n; ++c) {
+            const float x = projections[t * n + c];
+            const float error = std::round(x / own) * own - x;
+            for (size_t d = 0; d < n; ++d) rows->rows[t * n + d] += error * head.restore[c * n + d];
+        }
+}
+
 // Factors of the steps, of geometric mean 1: an error moves the model by about sensitivity over
-// variance, for sensitivity was measured by coding relative to the rows' own size.
-void set_steps(const codec::Sidecar& sidecar, const std::vector<double>& k_variance,
-               const std::vector<double>& v_variance, codec::ec::Model* model) {
+// variance, for sensitivity was measured by coding relative to the rows' own size. Variances are as
+// the metrics see them.
+std::vector<codec::LayerSensitivity> step_factors(const codec::Sidecar& sidecar,
+                                                  const std::vector<double>& variances) {
     const size_t layers = sidecar.layers.size();
     std::vector<double> logs;
+    double mean = 0;
     for (size_t i = 0; i < 2 * layers; ++i) {
-        const size_t l = i % layers;
-        const double variance = std::max(i < layers ? k_variance[l] : v_variance[l], 1e-20);
+        const double variance = std::max(variances[i], 1e-20);
         double log = 0.5 * std::log(variance);
         if (!sidecar.sensitivity.empty()) {
-            const auto& s = sidecar.sensitivity[l];
-            log =
-                -kStepPower * std::log(std::max(double{i < layers ? s.k : s.v}, 1e-12) / variance);
+            const codec::LayerSensitivity& s = sidecar.sensitivity[i % layers];
+            const double own = std::max(double{i < layers ? s.k : s.v}, 1e-12);
+            log = -kStepPower * std::log(own / variance);
         }
         logs.push_back(log);
+        mean += log / static_cast<double>(2 * layers);
     }
-    double mean = 0;
-    for (const double log : logs) mean += log / static_cast<double>(logs.size());
-    for (size_t i = 0; i < 2 * layers; ++i)
-        for (HeadModel& head : (i < layers ? model->k : model->v)[i % layers])
-            head.step = static_cast<float>(std::exp(logs[i] - mean));
+    std::vector<codec::LayerSensitivity> factors;
+    for (size_t l = 0; l < layers; ++l)
+        factors.push_back({static_cast<float>(std::exp(logs[l] - mean)),
+                           static_cast<float>(std::exp(logs[l + layers] - mean))});
+    return factors;
 }
+
+class Learner {
+ public:
+    Learner(const KvPages& pages, uint32_t tokens, const ModelMeans& means,
+            const std::vector<LayerMetrics>& metrics, const codec::Sidecar& sidecar)
+        : pages_(pages), tokens_(tokens), means_(means), metrics_(metrics), sidecar_(sidecar) {
+        const size_t layers = sidecar.layers.size();
+        std::vector<double> variances(2 * layers);
+        for (uint32_t l = 0; l < layers; ++l) {
+            const std::vector<Side> sides = read_layer(pages, tokens, means, l);
+            const size_t heads = sides.size() / 2;
+            for (size_t s = 0; s < sides.size(); ++s)
+                variances[l + (s < heads ? 0 : layers)] +=
+                    variance_of(sides[s]) * metric(l, s, heads).trace();
+        }
+        factors_ = step_factors(sidecar, variances);
+    }
+
+    // step 0: without prediction.
+    codec::ec::Model learn(double step) const {
+        codec::ec::Model model;
+        ClassPool pool(sidecar_);
+        std::deque<std::vector<Side>> before;  // layers as decoded
+        for (uint32_t l = 0; l < sidecar_.layers.size(); ++l) {
+            std::vector<Side> sides = read_layer(pages_, tokens_, means_, l);
+            const size_t heads = sides.size() / 2;
+            model.k.emplace_back();
+            model.v.emplace_back();
+            Foreteller foreteller(tokens_ - kSinkTokens);
+            for (const std::vector<Side>& layer : before)
+                for (const Side& side : layer) foreteller.add(side.rows, side.dims());
+            for (size_t s = 0; s < sides.size(); ++s) {
+                HeadModel head{.head_dim = static_cast<uint32_t>(sides[s].dims()),
+                               .step = s < heads ? factors_[l].k : factors_[l].v,
+                               .mean = sides[s].mean};
+                learn_head(foreteller, metric(l, s, heads), step, &sides[s], &head, &pool);
+                if (step > 0 && s + 1 < sides.size())
+                    foreteller.add(sides[s].rows, sides[s].dims());
+                (s < heads ? model.k : model.v)[l].push_back(std::move(head));
+            }
+            if (step > 0) before.push_back(std::move(sides));
+            if (before.size() > kLayersBefore) before.pop_front();
+        }
+        model.classes = pool.classes();
+        return model;
+    }
+
+ private:
+    // With a step `side` is afterwards as decoded.
+    static void learn_head(const Foreteller& foreteller, const Metric& metric, double step,
+                           Side* side, HeadModel* head, ClassPool* pool) {
+        Side left = *side;
+        if (foreteller.inputs() > 0) head->weights = foreteller.foretell(left.rows, left.dims());
+        // From too little text nothing is to be foretold.
+        if (variance_of(left) > kWorthIt * variance_of(*side)) {
+            head->weights.clear();
+            left = *side;
+        }
+        set_components(left, metric, head);
+        const std::vector<float> projections = projected(left, *head);
+        pool->add(projections, *head);
+        if (step > 0) add_rounding(projections, *head, step, side);
+    }
+
+    const Metric& metric(uint32_t layer, size_t side, size_t heads) const {
+        return side < heads ? metrics_[layer].k[side] : metrics_[layer].v[side - heads];
+    }
+
+    const KvPages& pages_;
+    uint32_t tokens_;
+    const ModelMeans& means_;
+    const std::vector<LayerMetrics>& metrics_;
+    const codec::Sidecar& sidecar_;
+    std::vector<codec::LayerSensitivity> factors_;
+};
 
 }  // namespace
 
 codec::ec::Model learn_ec(const KvPages& pages, uint32_t tokens, const ModelMeans& means,
-                          const codec::Sidecar& sidecar) {
-    const size_t layers = sidecar.layers.size();
-    size_t heads = 0;
-    for (const codec::SidecarLayer& layer : sidecar.layers) heads += 2 * layer.kv_heads;
-    const HeadLearner learner(kPoolNumbers / heads);
-    codec::ec::Model model;
-    model.k.resize(layers);
-    model.v.resize(layers);
-    std::vector<double> k_variance(layers), v_variance(layers);
-    std::vector<float> pool;
-    for_each_head(pages.layout(), kSinkTokens, tokens,
-                  [&](const KvPages::Rows& rows, const KvGroup& group, std::vector<float>& k,
-                      std::vector<float>& v) {
-                      const uint32_t layer = group.layers[rows.layer_in_group];
-                      pages.read(rows, k.data(), v.data());
-                      means.turn(layer, rows.first, rows.last, Turn::back, k.data());
-                      const HeadMeans& mean = means.of(layer, rows.head);
-                      double variance = 0;
-                      model.k[layer].push_back(learner.learn(k, mean.k_before, &pool, &variance));
-                      k_variance[layer] += variance / group.kv_heads;
-                      model.v[layer].push_back(learner.learn(v, mean.v, &pool, &variance));
-                      v_variance[layer] += variance / group.kv_heads;
-                  });
-    for (uint32_t c = 0; c < codec::ec::kClasses; ++c)
-        model.classes.push_back(learn_class(pool, std::exp2(codec::ec::kLowestClass + c / 4.0)));
-    set_steps(sidecar, k_variance, v_variance, &model);
-    return model;
+                          const std::vector<LayerMetrics>& metrics, const codec::Sidecar& sidecar,
+                          double bits) {
+    const Learner learner(pages, tokens, means, metrics, sidecar);
+    const codec::ec::Model alone = learner.learn(0);
+    return learner.learn(codec::ec::Coder(alone).step_for(bits + kSavedBits));
 }
 
 }  // namespace quire::bench

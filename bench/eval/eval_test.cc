@@ -8,6 +8,8 @@
 #include "bench/eval/components.h"
 #include "bench/eval/divergence.h"
 #include "bench/eval/ec_candidate.h"
+#include "bench/eval/metric.h"
+#include "bench/eval/ridge.h"
 #include "bench/eval/schedule.h"
 
 namespace quire::bench {
@@ -133,6 +135,72 @@ TEST(Components, AreThoseOfAKnownCovariance) {
         for (size_t d = 0; d < kN; ++d) dot += found.rows[i * kN + d] * rows[i * kN + d];
         EXPECT_NEAR(std::fabs(dot), 1, 1e-4) << i;
     }
+}
+
+// Sums over samples of inputs' products, as Ridge::extend takes those from `first` on.
+std::vector<double> products_from(const std::vector<std::vector<double>>& samples, size_t first) {
+    const size_t n = samples[0].size();
+    std::vector<double> out((n - first) * n);
+    for (const std::vector<double>& x : samples)
+        for (size_t i = first; i < n; ++i)
+            for (size_t j = 0; j < n; ++j) out[(i - first) * n + j] += x[i] * x[j];
+    return out;
+}
+
+TEST(Ridge, FindsTheWeightsThatMadeTheOutputs) {
+    constexpr size_t kInputs = 7, kOutputs = 3, kFirst = 4;
+    std::mt19937 random(6);
+    std::normal_distribution<double> normal;
+    std::vector<double> weights(kInputs * kOutputs), products(kInputs * kOutputs);
+    for (double& w : weights) w = normal(random);
+    std::vector<std::vector<double>> samples, heads;
+    for (int sample = 0; sample < 200; ++sample) {
+        std::vector<double>& x = samples.emplace_back(kInputs);
+        for (double& one : x) one = normal(random);
+        heads.emplace_back(x.begin(), x.begin() + kFirst);
+        for (size_t o = 0; o < kOutputs; ++o) {
+            double y = 0;
+            for (size_t i = 0; i < kInputs; ++i) y += x[i] * weights[i * kOutputs + o];
+            for (size_t i = 0; i < kInputs; ++i) products[i * kOutputs + o] += x[i] * y;
+        }
+    }
+    Ridge once(1e-9), twice(1e-9), strong(1e6);
+    once.extend(products_from(samples, 0), kInputs);
+    twice.extend(products_from(heads, 0), kFirst);
+    twice.extend(products_from(samples, kFirst), kInputs - kFirst);
+    strong.extend(products_from(samples, 0), kInputs);
+    for (const Ridge* ridge : {&once, &twice}) {
+        const std::vector<double> found = ridge->weights(products, kOutputs);
+        for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], weights[i], 1e-6);
+    }
+    // Much of it draws weights to zero.
+    EXPECT_LT(std::fabs(strong.weights(products, kOutputs)[0]), 1e-3);
+}
+
+TEST(Metric, RootSquaresToTheCost) {
+    constexpr size_t kSize = 5;
+    std::mt19937 random(7);
+    std::normal_distribution<double> normal;
+    std::vector<double> cost(kSize * kSize);
+    for (int sample = 0; sample < 3; ++sample) {  // two directions are free
+        double x[kSize];
+        for (double& one : x) one = normal(random);
+        for (size_t i = 0; i < cost.size(); ++i) cost[i] += x[i / kSize] * x[i % kSize];
+    }
+    const Metric metric = metric_of(cost, kSize);
+    double trace = 0;
+    for (size_t i = 0; i < kSize; ++i) trace += cost[i * kSize + i];
+    EXPECT_NEAR(metric.trace(), trace, 0.01 * trace);
+    for (size_t a = 0; a < kSize; ++a)
+        for (size_t b = 0; b < kSize; ++b) {
+            double square = 0, one = 0;
+            for (size_t i = 0; i < kSize; ++i) {
+                square += metric.root[a * kSize + i] * metric.root[i * kSize + b];
+                one += metric.root[a * kSize + i] * metric.inverse[i * kSize + b];
+            }
+            EXPECT_NEAR(square, cost[a * kSize + b], 0.01 * trace);
+            EXPECT_NEAR(one, a == b ? 1 : 0, 1e-9);
+        }
 }
 
 TEST(Schedules, BitsGoWhereTheModelIsSensitive) {

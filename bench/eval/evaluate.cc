@@ -68,23 +68,34 @@ class Run {
     void close(const Candidate& candidate, KvPages* pages, uint32_t first, uint32_t last) {
         first = std::max(first, kSinkTokens);
         if (first >= last) return;
-        for_each_head(pages->layout(), first, last,
-                      [&](const KvPages::Rows& rows, const KvGroup& group, std::vector<float>& k,
-                          std::vector<float>& v) {
-                          const uint32_t layer = group.layers[rows.layer_in_group];
-                          pages->read(rows, k.data(), v.data());
-                          means_.rotate(layer, rows.head, first, last, &k_means_);
-                          candidate.apply({.k = k.data(),
-                                           .v = v.data(),
-                                           .tokens = last - first,
-                                           .head_dim = group.head_dim,
-                                           .layer = layer,
-                                           .head = rows.head,
-                                           .first = first,
-                                           .means = &means_.of(layer, rows.head),
-                                           .k_means = k_means_.data()});
-                          pages->write(rows, k.data(), v.data());
-                      });
+        // Kept for all heads, so that a candidate may look at other layers.
+        struct Head {
+            std::vector<float> k, v, k_means;
+        };
+        const std::vector<KvPages::Rows> all = rows_by_layer(pages->layout(), first, last);
+        std::vector<Head> heads(all.size());
+        std::vector<KvSpan> spans;
+        for (size_t i = 0; i < all.size(); ++i) {
+            const KvGroup& group = pages->layout().groups[all[i].group];
+            const uint32_t layer = group.layers[all[i].layer_in_group];
+            Head& head = heads[i];
+            head.k.resize(size_t{last - first} * group.head_dim);
+            head.v.resize(head.k.size());
+            pages->read(all[i], head.k.data(), head.v.data());
+            means_.rotate(layer, all[i].head, first, last, &head.k_means);
+            spans.push_back({.k = head.k.data(),
+                             .v = head.v.data(),
+                             .tokens = last - first,
+                             .head_dim = group.head_dim,
+                             .layer = layer,
+                             .head = all[i].head,
+                             .first = first,
+                             .means = &means_.of(layer, all[i].head),
+                             .k_means = head.k_means.data()});
+        }
+        candidate.apply_all(spans);
+        for (size_t i = 0; i < all.size(); ++i)
+            pages->write(all[i], heads[i].k.data(), heads[i].v.data());
     }
 
     std::vector<EvalRow> rows() const {
@@ -110,7 +121,6 @@ class Run {
     std::unique_ptr<Forward> forward_;
     std::vector<KvPages> pages_;
     std::vector<float> reference_;
-    std::vector<float> k_means_;
     std::vector<DivergenceTally> tallies_;
 };
 

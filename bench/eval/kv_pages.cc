@@ -6,25 +6,36 @@
 
 namespace quire::bench {
 
-Result<std::unique_ptr<Forward>> span_forward(const GgufModel& model, uint32_t threads) {
+namespace {
+
+// Of a span: the last layer attends for rows with logits only, and logits cost as much as layers.
+constexpr uint32_t kObservedLogitRows = 8;
+
+}  // namespace
+
+Result<std::unique_ptr<Forward>> span_forward(const GgufModel& model, uint32_t threads,
+                                              QueryObserver* queries) {
     return Forward::create(model, {.n_threads = static_cast<int32_t>(threads),
                                    .max_rows = kSpanTokens,
                                    .max_sequences = 1,
-                                   .max_logit_rows = kSpanTokens});
+                                   .max_logit_rows = kSpanTokens,
+                                   .queries = queries});
 }
 
 // A step without logits ends before the last layer's attention.
 Result<KvPages> pages_of(const GgufModel& model, const std::vector<TokenId>& text, uint32_t threads,
-                         const std::function<void(uint64_t)>& computed) {
+                         const std::function<void(uint64_t)>& computed, QueryObserver* queries) {
     const auto n = static_cast<uint32_t>(text.size());
     auto pages = KvPages::create(model.kv_layout(16), n);
     if (!pages.ok()) return pages;
-    auto forward = span_forward(model, threads);
+    auto forward = span_forward(model, threads, queries);
     if (!forward.ok()) return forward.error();
     for (uint32_t at = 0; at < n; at += kSpanTokens) {
         const uint32_t take = std::min(kSpanTokens, n - at);
+        const uint32_t logit_rows = queries == nullptr ? 0 : std::min(take, kObservedLogitRows);
         const StepSequence s =
-            pages->sequence(TokenSpan(text).subspan(at, take), static_cast<int32_t>(at), 0);
+            pages->sequence(TokenSpan(text).subspan(at, take), static_cast<int32_t>(at),
+                            static_cast<int32_t>(logit_rows));
         if (auto done = (*forward)->step({&s, 1}); !done.ok()) return done.error();
         if (computed) computed(take);
     }
@@ -86,6 +97,18 @@ void KvPages::write(const Rows& rows, const float* k, const float* v) {
             page[(block + slot) * dims + d] = ggml_fp32_to_fp16(v[d]);
         }
     }
+}
+
+std::vector<KvPages::Rows> rows_by_layer(const KvLayout& layout, uint32_t first, uint32_t last) {
+    std::vector<KvPages::Rows> all;
+    for (size_t g = 0; g < layout.groups.size(); ++g)
+        for (size_t i = 0; i < layout.groups[g].layers.size(); ++i)
+            for (uint32_t head = 0; head < layout.groups[g].kv_heads; ++head)
+                all.push_back({g, i, head, first, last});
+    std::ranges::sort(all, {}, [&](const KvPages::Rows& r) {
+        return std::pair(layout.groups[r.group].layers[r.layer_in_group], r.head);
+    });
+    return all;
 }
 
 }  // namespace quire::bench

@@ -16,15 +16,17 @@ namespace quire::bench {
 inline constexpr uint32_t kSpanTokens = 64;  // of a step
 inline constexpr uint32_t kSinkTokens = 16;  // never coded
 
-// A forward that takes a span of one sequence at a time.
-Result<std::unique_ptr<Forward>> span_forward(const GgufModel& model, uint32_t threads);
+// A forward that takes a span of one sequence at a time. `queries` sees them; may be null.
+Result<std::unique_ptr<Forward>> span_forward(const GgufModel& model, uint32_t threads,
+                                              QueryObserver* queries = nullptr);
 
 class KvPages;
 
 // The pages of a text, computed with an exact cache. `computed` is told how many more tokens went
-// through the model; may be empty.
+// through the model; may be empty. `queries` sees all of them, of the last layer some; may be null.
 Result<KvPages> pages_of(const GgufModel& model, const std::vector<TokenId>& text, uint32_t threads,
-                         const std::function<void(uint64_t)>& computed);
+                         const std::function<void(uint64_t)>& computed,
+                         QueryObserver* queries = nullptr);
 
 class KvPages {
  public:
@@ -53,6 +55,9 @@ class KvPages {
     Arena arena_;
     std::vector<std::vector<std::byte*>> tables_;  // [group][block]
 };
+
+// Every KV head, in the order of the model's layers.
+std::vector<KvPages::Rows> rows_by_layer(const KvLayout& layout, uint32_t first, uint32_t last);
 
 // Calls f(rows, group, k, v) for every KV head of every layer; k and v are buffers for the rows.
 template <typename F>

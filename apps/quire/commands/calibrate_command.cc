@@ -16,6 +16,7 @@
 #include "base/regular_file.h"
 #include "bench/eval/ec_learn.h"
 #include "bench/eval/means.h"
+#include "bench/eval/metric.h"
 #include "bench/eval/schedule.h"
 #include "bench/places.h"
 #include "bench/text.h"
@@ -32,7 +33,7 @@ What it learns goes into one file, the model's sidecar; codecs of the cache work
               layer is coded alone and the answers compared; --bits are then given where they
               help most.
   components  for the cold codec ec: principal directions of keys and values, and how their numbers
-              are distributed.
+              are distributed, and how each layer is foretold from the one before.
 Any text like that which the model will serve is good; a few thousand tokens are enough. Without
 --text, Quire's own documents are read. Pages name the sidecar that they were coded with, so those
 of an older one become misses.
@@ -55,6 +56,8 @@ struct CalibrateFlags {
     uint32_t tokens = 4096;
     uint32_t sensitivity_tokens = 2048;
     double bits = 4.5;
+    double cold_bits = 2.5;
+    std::string sensitivity;
     uint32_t threads = 0;
     bool json = false;
 };
@@ -79,6 +82,18 @@ Result<std::vector<TokenId>> find_tokens(const CalibrateFlags& flags, const Voca
     return tokens;
 }
 
+// From another sidecar of the model, or measured.
+Result<bench::Sensitivity> find_sensitivity(const CalibrateFlags& flags, const GgufModel& model,
+                                            const bench::EvalOptions& options) {
+    if (flags.sensitivity.empty()) return bench::measure_sensitivity(model, options);
+    const auto read = codec::read_sidecar(flags.sensitivity);
+    if (!read.ok()) return read.error();
+    QUIRE_TRY(codec::match_sidecar(read->sidecar, model.id(), model.kv_layout(16)));
+    if (read->sidecar.sensitivity.empty())
+        return make_error(Code::invalid, flags.sensitivity + " has no sensitivity: measure it");
+    return bench::Sensitivity::of(read->sidecar);
+}
+
 Result<codec::Sidecar> learn(const CalibrateFlags& flags, const GgufModel& model,
                              const std::vector<TokenId>& text) {
     bench::EvalOptions options{.threads = flags.threads == 0 ? machine_cores() : flags.threads};
@@ -87,25 +102,29 @@ Result<codec::Sidecar> learn(const CalibrateFlags& flags, const GgufModel& model
     codec::Sidecar sidecar{.model = model.id(),
                            .layers = codec::sidecar_layers(model.kv_layout(16))};
     options.sidecar = &sidecar;
-    const uint64_t probing = flags.bits > 0 ? bench::sensitivity_tokens(model, options) : 0;
+    const uint64_t probing =
+        flags.bits > 0 && flags.sensitivity.empty() ? bench::sensitivity_tokens(model, options) : 0;
     Progress progress("tokens through the model", text.size() + probing);
     uint64_t done = 0;
     options.computed = [&](uint64_t tokens) { progress.update(done += tokens); };
 
-    auto pages = bench::pages_of(model, text, options.threads, options.computed);
+    bench::QueryEnergy queries(model);
+    auto pages = bench::pages_of(model, text, options.threads, options.computed, &queries);
     if (!pages.ok()) return pages.error();
     const auto tokens = static_cast<uint32_t>(text.size());
     const auto means = bench::ModelMeans::learn(model, *pages, tokens);
     means.store(&sidecar);
     if (flags.bits > 0) {
-        auto sensitivity = bench::measure_sensitivity(model, options);
+        auto sensitivity = find_sensitivity(flags, model, options);
         if (!sensitivity.ok()) return sensitivity.error();
         sensitivity->store(&sidecar);
         const auto head_dim = static_cast<uint32_t>(model.hparams().head_dim);
         bench::allocate(*sensitivity, flags.bits, head_dim).store(&sidecar);
     }
     progress.finish();
-    bench::learn_ec(*pages, tokens, means, sidecar).store(&sidecar);
+    std::cerr << "components of keys and values, and what foretells them" << std::endl;
+    const auto metrics = bench::metrics_of(model, queries);
+    bench::learn_ec(*pages, tokens, means, metrics, sidecar, flags.cold_bits).store(&sidecar);
     return sidecar;
 }
 
@@ -151,6 +170,11 @@ int run_calibrate(int argc, const char* const* argv) {
     app.add_option("--bits", flags.bits,
                    "a number, for the schedule, scales included (4.5); 0: no schedule")
         ->check(CLI::Range(0.0, 8.5));
+    app.add_option("--sensitivity", flags.sensitivity,
+                   "take it from this sidecar of the model; default: measure it");
+    app.add_option("--cold-bits", flags.cold_bits,
+                   "a number, at which ec, the cold codec, is to be best (2.5)")
+        ->check(CLI::Range(1.0, 6.0));
     app.add_option("--tokens", flags.tokens, "at most so many of the text (4096)")
         ->check(CLI::Range(kTokensMin, 1u << 20));
     app.add_option("--sensitivity-tokens", flags.sensitivity_tokens,

@@ -37,8 +37,9 @@ class Varints {
     size_t at_ = 0;
 };
 
-// The components of rows less the mean: [head_dim][tokens].
-std::vector<float> project(const HeadModel& head, std::span<const float> rows, uint32_t* skipped) {
+// The components of what was not expected of the rows: [head_dim][tokens].
+std::vector<float> project(const HeadModel& head, std::span<const float> rows,
+                           std::span<const float> expected, uint32_t* skipped) {
     const uint32_t n = head.head_dim;
     const size_t tokens = rows.size() / n;
     std::vector<float> out(rows.size());
@@ -47,7 +48,7 @@ std::vector<float> project(const HeadModel& head, std::span<const float> rows, u
         const float* row = rows.data() + t * n;
         const bool finite = std::all_of(row, row + n, [](float x) { return std::isfinite(x); });
         *skipped += !finite;
-        for (uint32_t d = 0; d < n; ++d) centred[d] = finite ? row[d] - head.mean[d] : 0;
+        for (uint32_t d = 0; d < n; ++d) centred[d] = finite ? row[d] - expected[t * n + d] : 0;
         for (uint32_t c = 0; c < n; ++c) {
             const float* component = head.components.data() + size_t{c} * n;
             float sum = 0;
@@ -110,10 +111,34 @@ double Coder::step_for(double wanted) const {
     return std::sqrt(low * high);
 }
 
+void Decoded::add(const HeadModel& head, std::span<const float> rows) {
+    const uint32_t n = head.head_dim;
+    for (size_t t = 0; t < rows_.size(); ++t)
+        for (uint32_t d = 0; d < n; ++d) rows_[t].push_back(rows[t * n + d] - head.mean[d]);
+}
+
+std::vector<float> Decoded::expect(const HeadModel& head) const {
+    const size_t n = head.head_dim;
+    const size_t inputs = head.weights.size() / n;
+    std::vector<float> out;
+    for (size_t t = 0; t < rows_.size(); ++t)
+        out.insert(out.end(), head.mean.begin(), head.mean.end());
+    if (inputs > width()) return out;
+    for (size_t t = 0; t < rows_.size(); ++t) {
+        const float* numbers = rows_[t].data() + (width() - inputs);
+        float* row = out.data() + t * n;
+        for (size_t i = 0; i < inputs; ++i) {
+            const float* weights = head.weights.data() + i * n;
+            for (size_t d = 0; d < n; ++d) row[d] += numbers[i] * weights[d];
+        }
+    }
+    return out;
+}
+
 uint32_t Coder::encode(const HeadModel& head, double step, std::span<const float> rows,
-                       std::vector<std::byte>* out) const {
+                       std::span<const float> expected, std::vector<std::byte>* out) const {
     uint32_t skipped = 0;
-    const std::vector<float> components = project(head, rows, &skipped);
+    const std::vector<float> components = project(head, rows, expected, &skipped);
     const size_t tokens = rows.size() / head.head_dim;
     const double own_step = step * double{head.step};
     std::vector<CodedSymbol> symbols(components.size());
@@ -134,7 +159,7 @@ uint32_t Coder::encode(const HeadModel& head, double step, std::span<const float
 }
 
 bool Coder::decode(const HeadModel& head, double step, std::span<const std::byte> bytes,
-                   std::span<float> rows) const {
+                   std::span<const float> expected, std::span<float> rows) const {
     const uint32_t n = head.head_dim;
     const size_t tokens = rows.size() / n;
     const double own_step = step * double{head.step};
@@ -145,11 +170,10 @@ bool Coder::decode(const HeadModel& head, double step, std::span<const std::byte
         integers[i] = static_cast<int32_t>(reader.next(tables_[cls])) - kLargest;
     }
     Varints escapes(bytes.subspan(reader.used_bytes()));
-    for (size_t t = 0; t < tokens; ++t)
-        std::copy(head.mean.begin(), head.mean.end(), rows.begin() + static_cast<int64_t>(t * n));
+    std::ranges::copy(expected, rows.begin());
     for (uint32_t c = 0; c < n; ++c) {
         const ClassModel& model = model_.classes[class_of(double{head.deviations[c]}, own_step)];
-        const float* component = head.components.data() + size_t{c} * n;
+        const float* restore = head.restore.data() + size_t{c} * n;
         for (size_t t = 0; t < tokens; ++t) {
             int32_t integer = integers[c * tokens + t];
             if (std::abs(integer) == kLargest) {
@@ -159,7 +183,7 @@ bool Coder::decode(const HeadModel& head, double step, std::span<const std::byte
             const float x = value_of(model, integer, static_cast<float>(own_step));
             if (x == 0) continue;
             float* row = rows.data() + t * n;
-            for (uint32_t d = 0; d < n; ++d) row[d] += x * component[d];
+            for (uint32_t d = 0; d < n; ++d) row[d] += x * restore[d];
         }
     }
     return reader.ended_well() && reader.used_bytes() + escapes.used_bytes() == bytes.size();

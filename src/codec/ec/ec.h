@@ -37,8 +37,12 @@ struct HeadModel {
     uint32_t head_dim = 0;
     float step = 1;                 // relative: of layers and sides to each other
     std::vector<float> mean;        // [head_dim]
-    std::vector<float> components;  // [head_dim][head_dim], orthonormal rows
+    std::vector<float> components;  // [head_dim][head_dim], a row's product with each
+    std::vector<float> restore;     // their inverse: what 1 of each component adds to a row
     std::vector<float> deviations;  // [head_dim], of a row along each component
+    // [inputs][head_dim]: a row is expected to be its mean and as many numbers, those decoded last,
+    // times these; empty: its mean. Components are those of what is left.
+    std::vector<float> weights;
 };
 
 // All that a model's sidecar holds for ec.
@@ -51,7 +55,23 @@ struct Model {
     // corrupt, or miss when the sidecar has no such section.
     static Result<Model> of(const Sidecar& sidecar);
 };
-inline constexpr uint32_t kTag = sidecar_tag("ECv1");
+inline constexpr uint32_t kTag = sidecar_tag("ECv3");
+
+// What was decoded of some tokens so far: keys (before RoPE) and values less their means, head by
+// head in the order of coding, the keys of a layer before its values.
+class Decoded {
+ public:
+    explicit Decoded(size_t tokens) : rows_(tokens) {}
+    // Rows [tokens][head_dim] of the next head.
+    void add(const HeadModel& head, std::span<const float> rows);
+    size_t width() const { return rows_.empty() ? 0 : rows_[0].size(); }
+    // What the head's rows are expected to be, from as many of the last numbers of each token as
+    // it has weights for: [tokens][head_dim]. Without weights, or with more than numbers: the mean.
+    std::vector<float> expect(const HeadModel& head) const;
+
+ private:
+    std::vector<std::vector<float>> rows_;
+};
 
 // Tables that are ready to code with. Immutable; any thread.
 class Coder {
@@ -64,12 +84,12 @@ class Coder {
     double step_for(double bits) const;
 
     // `rows` [tokens][head_dim] as bytes, appended to `out`. A row with a number that is not finite
-    // is coded as the mean; returns how many there were.
+    // is coded as what was expected; returns how many there were.
     uint32_t encode(const HeadModel& head, double step, std::span<const float> rows,
-                    std::vector<std::byte>* out) const;
+                    std::span<const float> expected, std::vector<std::byte>* out) const;
     // Any bytes give some rows. Returns false when the bytes were not written for that many rows.
     bool decode(const HeadModel& head, double step, std::span<const std::byte> bytes,
-                std::span<float> rows) const;
+                std::span<const float> expected, std::span<float> rows) const;
 
  private:
     const Model& model_;

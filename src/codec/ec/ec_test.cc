@@ -38,6 +38,7 @@ Model small_model() {
             head.components[i * kDim + i] = 1;
             head.deviations.push_back(std::exp2(3.0f - 0.5f * static_cast<float>(i)));
         }
+        head.restore = head.components;
         side->push_back({head});
     }
     return model;
@@ -50,6 +51,10 @@ std::vector<float> rows_of(const HeadModel& head, size_t tokens) {
     for (size_t i = 0; i < tokens * kDim; ++i)
         rows.push_back(head.mean[i % kDim] + head.deviations[i % kDim] * normal(rng));
     return rows;
+}
+
+std::vector<float> expected(const HeadModel& head, size_t tokens) {
+    return Decoded(tokens).expect(head);
 }
 
 TEST(Rans, SymbolsComeBackAtTheirEntropy) {
@@ -97,11 +102,11 @@ TEST(Ec, ErrorIsThatOfTheStepAndBitsAreThoseAskedFor) {
         const double step = coder.step_for(bits);
         EXPECT_NEAR(coder.bits(step), bits, 0.05);
         std::vector<std::byte> bytes;
-        EXPECT_EQ(coder.encode(head, step, rows, &bytes), 0u);
+        EXPECT_EQ(coder.encode(head, step, rows, expected(head, 256), &bytes), 0u);
         EXPECT_NEAR(8.0 * static_cast<double>(bytes.size()) / static_cast<double>(rows.size()),
                     bits, 0.15);
         std::vector<float> back(rows.size());
-        EXPECT_TRUE(coder.decode(head, step, bytes, back));
+        EXPECT_TRUE(coder.decode(head, step, bytes, expected(head, 256), back));
         double error = 0;
         for (size_t i = 0; i < rows.size(); ++i)
             error += std::pow(double{rows[i]} - double{back[i]}, 2);
@@ -119,9 +124,9 @@ TEST(Ec, OutliersEscapeAndRowsThatAreNotFiniteBecomeTheMean) {
     rows[3 * kDim + 2] = -30000.0f;
     rows[7 * kDim] = std::numeric_limits<float>::quiet_NaN();
     std::vector<std::byte> bytes;
-    EXPECT_EQ(coder.encode(head, 1, rows, &bytes), 1u);
+    EXPECT_EQ(coder.encode(head, 1, rows, expected(head, 16), &bytes), 1u);
     std::vector<float> back(rows.size());
-    EXPECT_TRUE(coder.decode(head, 1, bytes, back));
+    EXPECT_TRUE(coder.decode(head, 1, bytes, expected(head, 16), back));
     for (size_t i = 0; i < rows.size(); ++i) {
         if (i / kDim == 7)
             EXPECT_EQ(back[i], 2.5f);
@@ -136,26 +141,66 @@ TEST(Ec, AnyBytesGiveRowsAndAreNotBelieved) {
     const HeadModel& head = model.k[0][0];
     const std::vector<float> rows = rows_of(head, 16);
     std::vector<std::byte> bytes;
-    coder.encode(head, 1, rows, &bytes);
+    coder.encode(head, 1, rows, expected(head, 16), &bytes);
     std::vector<float> back(rows.size());
     for (size_t n = 0; n < bytes.size(); ++n)
-        EXPECT_FALSE(coder.decode(head, 1, std::span(bytes).first(n), back)) << n;
+        EXPECT_FALSE(coder.decode(head, 1, std::span(bytes).first(n), expected(head, 16), back))
+            << n;
     std::mt19937_64 rng(kSeed);
     for (int round = 0; round < 50; ++round) {
         std::vector<std::byte> noise(rng() % 300);
         for (std::byte& b : noise) b = static_cast<std::byte>(rng());
-        (void)coder.decode(head, 1, noise, back);
+        (void)coder.decode(head, 1, noise, expected(head, 16), back);
         for (const float x : back) ASSERT_TRUE(std::isfinite(x)) << "round " << round;
     }
+}
+
+TEST(Ec, WhatTheLayerBeforeForetellsCostsNothing) {
+    Model model = small_model();
+    const Coder coder(model);
+    const HeadModel& before = model.k[0][0];
+    const std::vector<float> rows = rows_of(before, 64);
+    Decoded inputs(64);
+    inputs.add(before, rows);
+    EXPECT_EQ(inputs.width(), kDim);
+    // Each number is twice its neighbour of the layer before.
+    HeadModel head = before;
+    head.weights.assign(kDim * kDim, 0);
+    std::vector<float> next(rows.size());
+    for (uint32_t d = 0; d < kDim; ++d) head.weights[(d + 1) % kDim * kDim + d] = 2;
+    for (size_t i = 0; i < rows.size(); ++i) {
+        const size_t d = i % kDim, from = i - d + (d + 1) % kDim;
+        next[i] = head.mean[d] + 2 * (rows[from] - before.mean[(d + 1) % kDim]);
+    }
+    const std::vector<float> foretold = inputs.expect(head);
+    for (size_t i = 0; i < next.size(); ++i) ASSERT_NEAR(foretold[i], next[i], 1e-3f);
+    std::vector<std::byte> with, without;
+    coder.encode(head, 0.5, next, foretold, &with);
+    coder.encode(head, 0.5, next, expected(before, 64), &without);
+    EXPECT_LT(with.size(), without.size() / 2);
+    std::vector<float> back(next.size());
+    EXPECT_TRUE(coder.decode(head, 0.5, with, foretold, back));
+    for (size_t i = 0; i < next.size(); ++i) ASSERT_NEAR(back[i], next[i], 0.3f);
+    // With weights for fewer numbers, those decoded last count.
+    head.weights.assign(kDim, 1);
+    EXPECT_NEAR(inputs.expect(head)[3], head.mean[3] + rows[kDim - 1] - before.mean[0], 1e-3f);
+    // Weights for more are not used.
+    head.weights.assign(2 * kDim * kDim, 1);
+    EXPECT_EQ(inputs.expect(head), expected(before, 64));
+    EXPECT_EQ(Decoded(64).expect(head), expected(before, 64));
 }
 
 TEST(Ec, ComesBackFromItsSidecar) {
     Model model = small_model();
     model.k[0][0].step = 0.5f;
-    Sidecar sidecar{.layers = {{KvKind::full, 1, kDim, 0}}};
+    for (auto* side : {&model.k, &model.v}) {
+        side->push_back(side->front());  // a second layer, foretold by all that is before
+        side->back()[0].weights.assign((side == &model.k ? 2 : 3) * kDim * kDim, 0.25f);
+    }
+    Sidecar sidecar{.layers = {{KvKind::full, 1, kDim, 0}, {KvKind::full, 1, kDim, 0}}};
     EXPECT_EQ(Model::of(sidecar).code(), Code::miss);
-    sidecar.k_mean_before = model.k[0][0].mean;
-    sidecar.v_mean = model.v[0][0].mean;
+    sidecar.k_mean_before.assign(2 * kDim, 2.5f);
+    sidecar.v_mean = sidecar.k_mean_before;
     model.store(&sidecar);
     const auto read = parse_sidecar(sidecar_file(sidecar).bytes);
     ASSERT_TRUE(read.ok()) << read.error().message;
@@ -163,6 +208,9 @@ TEST(Ec, ComesBackFromItsSidecar) {
     ASSERT_TRUE(back.ok()) << back.error().message;
     EXPECT_EQ(back->k[0][0].step, 0.5f);
     EXPECT_EQ(back->v[0][0].components, model.v[0][0].components);
+    EXPECT_EQ(back->v[0][0].restore, model.v[0][0].restore);
+    EXPECT_TRUE(back->k[0][0].weights.empty());
+    EXPECT_EQ(back->v[1][0].weights, model.v[1][0].weights);
     EXPECT_EQ(back->classes[7].frequencies, model.classes[7].frequencies);
 
     const std::vector<std::byte> good = find_section(sidecar, kTag)->bytes;
@@ -181,6 +229,10 @@ TEST(Ec, ComesBackFromItsSidecar) {
     std::vector<std::byte> other = good;
     other[0] ^= std::byte{2};
     refused(other, "distribution");
+    // Keys of the second layer cannot use those values.
+    model.k[1][0].weights = model.v[1][0].weights;
+    model.store(&sidecar);
+    refused(find_section(sidecar, kTag)->bytes, "not decoded yet");
 }
 
 }  // namespace

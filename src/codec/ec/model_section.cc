@@ -67,16 +67,26 @@ Status read_classes(Reader* reader, std::vector<ClassModel>* classes) {
     return {};
 }
 
-Status read_head(Reader* reader, uint32_t head_dim, const float* mean, HeadModel* head) {
+// `decoded`: numbers of a token that are decoded before the head is.
+Status read_head(Reader* reader, uint32_t head_dim, const float* mean, size_t decoded,
+                 HeadModel* head) {
+    uint32_t inputs = 0;
     head->head_dim = head_dim;
     head->mean.assign(mean, mean + head_dim);
     head->components.resize(size_t{head_dim} * head_dim);
+    head->restore.resize(head->components.size());
     head->deviations.resize(head_dim);
-    if (!reader->get(&head->step, 1) || !reader->get(head->deviations.data(), head_dim) ||
-        !reader->get(head->components.data(), head->components.size()))
+    if (!reader->get(&head->step, 1) || !reader->get(&inputs, 1) ||
+        !reader->get(head->deviations.data(), head_dim) ||
+        !reader->get(head->components.data(), head->components.size()) ||
+        !reader->get(head->restore.data(), head->restore.size()))
         return damaged("is cut short");
+    if (inputs > decoded) return damaged("predicts from what is not decoded yet");
+    head->weights.resize(size_t{inputs} * head_dim);
+    if (!reader->get(head->weights.data(), head->weights.size())) return damaged("is cut short");
     if (!(std::isfinite(head->step) && head->step > 0)) return damaged("has a step that is none");
-    if (!finite(head->components) || !finite(head->deviations))
+    if (!finite(head->weights) || !finite(head->components) || !finite(head->restore) ||
+        !finite(head->deviations))
         return damaged("has a number that is not finite");
     for (const float deviation : head->deviations)
         if (deviation < 0) return damaged("has a deviation below 0");
@@ -95,9 +105,13 @@ void Model::store(Sidecar* sidecar) const {
     for (const auto* side : {&k, &v})
         for (const std::vector<HeadModel>& layer : *side)
             for (const HeadModel& head : layer) {
+                const auto inputs = static_cast<uint32_t>(head.weights.size() / head.head_dim);
                 writer.put(&head.step, 1);
+                writer.put(&inputs, 1);
                 writer.put(head.deviations.data(), head.deviations.size());
                 writer.put(head.components.data(), head.components.size());
+                writer.put(head.restore.data(), head.restore.size());
+                writer.put(head.weights.data(), head.weights.size());
             }
     set_section(sidecar, {kTag, std::move(writer.bytes)});
 }
@@ -113,12 +127,17 @@ Result<Model> Model::of(const Sidecar& sidecar) {
         {&model.k, &sidecar.k_mean_before}, {&model.v, &sidecar.v_mean}};
     for (const auto& [side, means] : sides) {
         const float* mean = means->data();
+        size_t layers_before = 0;  // their numbers of a token
         for (const SidecarLayer& layer : sidecar.layers) {
+            const size_t width = size_t{layer.kv_heads} * layer.head_dim;
+            size_t decoded = layers_before + (side == &model.v ? width : 0);
             std::vector<HeadModel>& heads = side->emplace_back(layer.kv_heads);
             for (HeadModel& head : heads) {
-                QUIRE_TRY(read_head(&reader, layer.head_dim, mean, &head));
+                QUIRE_TRY(read_head(&reader, layer.head_dim, mean, decoded, &head));
                 mean += layer.head_dim;
+                decoded += layer.head_dim;
             }
+            layers_before += 2 * width;
         }
     }
     if (!reader.at_end()) return damaged("goes on after its last head");

@@ -25,6 +25,7 @@
 #include "core/types.h"
 #include "engine/model/gguf_model.h"
 #include "engine/model/kv_coding.h"
+#include "engine/model/query_observer.h"
 #include "kernels/attention.h"
 
 namespace quire {
@@ -39,6 +40,7 @@ struct ForwardConfig {
     // How long idle workers spin before they sleep, in ggml's units of 0 to 100.
     uint32_t poll = 50;
     const kernels::AttentionOps* attention = nullptr;  // nullptr: the fastest of this CPU
+    QueryObserver* queries = nullptr;                  // sees every step's; nullptr: nobody does
 };
 
 struct StepSequence {

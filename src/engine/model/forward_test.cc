@@ -163,6 +163,44 @@ TEST(Forward, GateIsAskedPerLayerAndDropsOneSequenceOnly) {
     EXPECT_EQ(pages_b.bytes(), alone.bytes());
 }
 
+class QuerySums final : public QueryObserver {
+ public:
+    void see(uint32_t layer, const kernels::AttnShape& shape,
+             std::span<const kernels::AttnSequence> sequences) override {
+        EXPECT_EQ(layer, rows.size());
+        rows.push_back(0);
+        sums.push_back(0);
+        for (const kernels::AttnSequence& s : sequences)
+            for (int32_t r = 0; r < s.n_rows; ++r, ++rows.back())
+                for (int32_t i = 0; i < shape.n_heads * shape.head_dim; ++i)
+                    sums.back() += std::fabs(double{s.q[r * s.q_row_stride + i]});
+    }
+    std::vector<int32_t> rows;  // by layer
+    std::vector<double> sums;
+};
+
+TEST(Forward, QueriesAreSeenOncePerLayerAndChangeNothing) {
+    const test::TinyModel tiny = test::write_tiny_model({});
+    auto model = GgufModel::open(tiny.path);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    const auto tokens = random_tokens(40, tiny.spec.n_vocab, 10);
+    auto plain = make_forward(**model, 2);
+    PlainPages unseen(plain->layout(), 40);
+    const auto want = logits_of(plain.get(), unseen.sequence(tokens, 0, 3));
+    std::vector<double> sums[2];
+    for (const int32_t threads : {1, 2}) {
+        QuerySums queries;
+        auto forward = Forward::create(**model, {.n_threads = threads, .queries = &queries});
+        ASSERT_TRUE(forward.ok());
+        PlainPages pages((*forward)->layout(), 40);
+        EXPECT_EQ(logits_of(forward->get(), pages.sequence(tokens, 0, 3)), want);
+        EXPECT_EQ(queries.rows, (std::vector<int32_t>{40, 40, 3}));
+        for (const double sum : queries.sums) EXPECT_GT(sum, 0);
+        sums[threads - 1] = queries.sums;
+    }
+    EXPECT_EQ(sums[0], sums[1]);
+}
+
 TEST(Forward, StepsWithoutLogitsStoreTheSamePages) {
     const test::TinyModel tiny = test::write_tiny_model({});
     auto model = GgufModel::open(tiny.path);

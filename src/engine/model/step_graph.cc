@@ -129,7 +129,7 @@ class GraphImpl final : public StepGraph {
             multiply(layer.qkv, b.normed, b.qkv, rows);
             add(QkvOp{state_, i, last});
             if (last && logit_rows_ == 0) return;
-            add(AttendOp{state_});
+            add(AttendOp{state_, i});
             const std::vector<int32_t>* map = nullptr;
             if (last) {
                 map = &state_->tail_row;

@@ -4,11 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include <ggml-cpu.h>
-#include <ggml.h>
-
 #include "base/prefetch.h"
-#include "engine/model/packed/pack.h"
 #include "engine/model/packed/product.h"
 #include "engine/model/packed/rows.h"
 
@@ -29,18 +25,6 @@ float inverse_rms(const float* v, int32_t n, float eps) {
 void rms_norm(const float* v, const float* weight, int32_t n, float eps, float* out) {
     const float scale = inverse_rms(v, n, eps);
     for (int32_t i = 0; i < n; ++i) out[i] = v[i] * scale * weight[i];
-}
-
-void dequantise_row(const Matrix& matrix, int64_t row, float* out) {
-    if (matrix.packed != nullptr)
-        return packed::unpack_row(matrix.layout, matrix.packed, matrix.n_in, row, out);
-    const ggml_tensor* t = matrix.ggml;
-    const char* from = static_cast<const char*>(t->data) + row * static_cast<int64_t>(t->nb[1]);
-    if (t->type == GGML_TYPE_F32) {
-        memcpy(out, from, static_cast<size_t>(t->ne[0]) * sizeof(float));
-        return;
-    }
-    ggml_get_type_traits(t->type)->to_float(from, out, t->ne[0]);
 }
 
 }  // namespace
@@ -253,7 +237,11 @@ void QkvOp::run(int thread, int n_threads) const {
 }
 
 void AttendOp::run(int thread, int n_threads) const {
-    if (!state->batch.sequences.empty()) state->attention->run(state->batch, thread, n_threads);
+    const kernels::AttnBatch& batch = state->batch;
+    if (batch.sequences.empty()) return;
+    if (thread == 0 && state->config.queries != nullptr)
+        state->config.queries->see(static_cast<uint32_t>(layer), batch.shape, batch.sequences);
+    state->attention->run(batch, thread, n_threads);
 }
 
 void QuantisePackedOp::run(int thread, int n_threads) const {

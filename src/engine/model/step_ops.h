@@ -45,6 +45,7 @@ struct QkvOp {
 
 struct AttendOp {
     StepState* state;
+    int32_t layer;
     void run(int thread, int n_threads) const;
 };
 

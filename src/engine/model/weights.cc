@@ -306,4 +306,16 @@ Weights::~Weights() {
     if (context_ != nullptr) ggml_free(context_);
 }
 
+void dequantise_row(const Matrix& matrix, int64_t row, float* out) {
+    if (matrix.packed != nullptr)
+        return packed::unpack_row(matrix.layout, matrix.packed, matrix.n_in, row, out);
+    const ggml_tensor* t = matrix.ggml;
+    const char* from = static_cast<const char*>(t->data) + row * static_cast<int64_t>(t->nb[1]);
+    if (t->type == GGML_TYPE_F32) {
+        memcpy(out, from, static_cast<size_t>(t->ne[0]) * sizeof(float));
+        return;
+    }
+    ggml_get_type_traits(t->type)->to_float(from, out, t->ne[0]);
+}
+
 }  // namespace quire

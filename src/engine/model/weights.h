@@ -32,6 +32,9 @@ struct Matrix {
     ggml_tensor* ggml = nullptr;
 };
 
+// One output's weights [n_in] of a matrix.
+void dequantise_row(const Matrix& matrix, int64_t row, float* out);
+
 // Up to three matrices [n_in -> n_out_i] over the same input, outputs side by side in one row.
 struct Projection {
     std::vector<Matrix> parts;
