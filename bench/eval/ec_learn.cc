@@ -21,6 +21,8 @@ constexpr size_t kLayersBefore = 1;
 // What prediction saves, roughly: the step for so many bits is found before it.
 constexpr double kSavedBits = 0.6;
 
+// Weights for an input are learned from so many tokens at least.
+constexpr size_t kTokensAnInput = 3;
 // Prediction stays where it leaves less than this share of the variance.
 constexpr double kWorthIt = 0.95;
 
@@ -201,8 +203,10 @@ class Learner {
     static void learn_head(const Foreteller& foreteller, const Metric& metric, double step,
                            Side* side, HeadModel* head, ClassPool* pool) {
         Side left = *side;
-        if (foreteller.inputs() > 0) head->weights = foreteller.foretell(left.rows, left.dims());
         // From too little text nothing is to be foretold.
+        const size_t inputs = foreteller.inputs();
+        if (inputs > 0 && inputs * kTokensAnInput <= left.tokens())
+            head->weights = foreteller.foretell(left.rows, left.dims());
         if (variance_of(left) > kWorthIt * variance_of(*side)) {
             head->weights.clear();
             left = *side;
