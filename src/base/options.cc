@@ -127,6 +127,9 @@ class Builder {
         if (coded && !config_.is_default("block_tokens") && out_.block_tokens != kCodedBlockTokens)
             note(fmt::format("with kv-codec {} a block has {} tokens; give no block-tokens",
                              out_.kv_codec, kCodedBlockTokens));
+        if (out_.kv_codec.empty()) note("kv-codec is empty; raw16 writes 16 bits");
+        if (!coded && !config_.is_default("kv_sinks"))
+            note("kv-sinks is of use with a kv-codec only; name one, such as k8v8");
         if (out_.kv_sinks % kCodedBlockTokens != 0)
             note(fmt::format("kv-sinks must be a multiple of {}, not {}", kCodedBlockTokens,
                              out_.kv_sinks));

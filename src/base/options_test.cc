@@ -164,7 +164,10 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_THAT(problem(options({{"kv_codec", "k8v8"}, {"block_tokens", "32"}})),
                 HasSubstr("a block has 64 tokens"));
     EXPECT_TRUE(options({{"kv_codec", "k8v8"}, {"block_tokens", "64"}}).ok());
-    EXPECT_THAT(problem(options({{"kv_sinks", "16"}})), HasSubstr("multiple of 64"));
+    EXPECT_THAT(problem(options({{"kv_codec", "k8v8"}, {"kv_sinks", "16"}})),
+                HasSubstr("multiple of 64"));
+    EXPECT_THAT(problem(options({{"kv_sinks", "128"}})), HasSubstr("kv-codec only"));
+    EXPECT_THAT(problem(options({{"kv_codec", ""}})), HasSubstr("kv-codec is empty"));
     EXPECT_THAT(problem(options({{"kv_sidecar", "x"}})), HasSubstr("kv-codec only"));
     EXPECT_THAT(problem(options({{"model", ""}, {"block_tokens", "24"}})),
                 Not(HasSubstr("no model")));

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -47,6 +48,15 @@ Result<std::string> read_regular_file(const std::string& path, std::string_view 
                                       uint64_t bytes_max) {
     const Result<int> fd = open_regular_file(path, what);
     if (!fd.ok()) return fd.error();
+    const auto too_large = [&] {
+        return make_error(Code::invalid, fmt::format("{} {} is larger than {}", what, path,
+                                                     exact_size(bytes_max)));
+    };
+    struct stat info = {};
+    if (::fstat(*fd, &info) == 0 && std::cmp_greater(info.st_size, bytes_max)) {
+        ::close(*fd);
+        return too_large();
+    }
     std::string text;
     constexpr size_t kPieceBytes = size_t{64} << 10;
     ssize_t got = 1;
@@ -62,9 +72,7 @@ Result<std::string> read_regular_file(const std::string& path, std::string_view 
     }
     ::close(*fd);
     if (got < 0) return failed(path, what, error);
-    if (text.size() > bytes_max)
-        return make_error(Code::invalid, fmt::format("{} {} is larger than {}", what, path,
-                                                     exact_size(bytes_max)));
+    if (text.size() > bytes_max) return too_large();
     return text;
 }
 

@@ -60,6 +60,7 @@ TEST(Api, ExplainTakesAnyGenerationBody) {
     const Json two = parsed(t.post("/v1/cache/explain", R"({"prompt":["hello","b"]})").body);
     EXPECT_EQ(two["prompts"].size(), 2u);
     error_of(t.post("/v1/cache/explain", "{}"), 400);
+    error_of(t.post("/v1/cache/explain", R"({"prompt":"a","kv_codec":"k4v3"})"), 400);
 }
 
 TEST(Api, FlushNamesTiers) {

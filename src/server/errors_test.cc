@@ -48,6 +48,7 @@ const Bad kBad[] = {
     {R"("cache_salt":7)", "cache_salt", "a string"},
     {R"("kv_codec":8)", "kv_codec", "a string"},
     {R"("kv_codec":"k8v8")", "kv_codec", "writes all pages in raw16"},
+    {R"("kv_codec":"")", "kv_codec", "writes all pages in raw16"},
     {R"("tools":[{}])", "tools", "not supported"},
     {R"("response_format":{"type":"json_object"})", "response_format", "not supported"},
     {R"("suffix":"end")", "suffix", "not supported"},

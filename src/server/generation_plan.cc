@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "codec/codec_table.h"
 #include "server/json_text.h"
 
 namespace quire::server {
@@ -48,13 +49,11 @@ std::optional<ApiError> check_vocabulary(const EngineApi& engine, const Generati
     return std::nullopt;
 }
 
-// Pages of all requests are written alike.
-std::optional<ApiError> check_codec(const EngineApi& engine, const std::string& asked) {
-    const std::string& served = engine.model().kv_codec;
-    if (asked.empty() || asked == served) return std::nullopt;
-    return bad_field("kv_codec", "'kv_codec' " + shorten(asked, kMaxCodecBytes) +
-                                     " is not served here; this server writes all pages in " +
-                                     served + ".");
+// By that name or another of the same codec.
+bool is_codec(const std::string& name, const std::string& served) {
+    if (name == served) return true;
+    const auto spec = codec::find_codec(name);
+    return spec.ok() && codec::codec_name(*spec) == served;
 }
 
 ApiError over_context(const GenerationBody& body, uint32_t context_tokens, uint64_t text_bytes) {
@@ -130,6 +129,16 @@ ApiResult<PlannedPrompt> from_tokens(const EngineApi& engine, const GenerationBo
 }
 
 }  // namespace
+
+// Pages of all requests are written alike.
+std::optional<ApiError> check_codec(const EngineApi& engine,
+                                    const std::optional<std::string>& asked) {
+    const std::string& served = engine.model().kv_codec;
+    if (!asked || is_codec(*asked, served)) return std::nullopt;
+    return bad_field("kv_codec", "'kv_codec' " + shorten(*asked, kMaxCodecBytes) +
+                                     " is not served here; this server writes all pages in " +
+                                     served + ".");
+}
 
 std::optional<ApiError> check_model(const EngineApi& engine, const std::string& asked) {
     const std::string& served = engine.model().name;

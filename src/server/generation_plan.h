@@ -39,6 +39,9 @@ std::optional<ApiError> check_stop(const RequestStop& stop);
 
 // An error unless `asked` is empty or names the served model.
 std::optional<ApiError> check_model(const EngineApi& engine, const std::string& asked);
+// Whether pages are written in the codec that was asked for, if one was.
+std::optional<ApiError> check_codec(const EngineApi& engine,
+                                    const std::optional<std::string>& asked);
 
 // What the engine is asked for choice `choice` = prompt index * n + i. The n choices of one prompt
 // get consecutive seeds, so that they differ and can be had again.

@@ -12,6 +12,7 @@ ApiResult<std::string> explain(App& app, const HttpRequest& request, const Reque
     auto body = parse_explain(request.body);
     if (!body.ok()) return body.error();
     if (auto error = check_model(app.engine, body.value().model)) return *error;
+    if (auto error = check_codec(app.engine, body.value().kv_codec)) return *error;
     auto prompts = plan_prompts(app.engine, body.value(), stop);
     if (!prompts.ok()) return prompts.error();
     OrderedJson list = OrderedJson::array();

@@ -185,7 +185,7 @@ ApiResult<GenerationBody> parse(std::string_view bytes, bool chat) {
     read_streaming(fields, body);
     body.stop = read_stops(fields);
     body.cache_salt = fields.text("cache_salt", kMaxSaltBytes).value_or("");
-    body.kv_codec = fields.text("kv_codec", kMaxCodecBytes).value_or("");
+    body.kv_codec = fields.text("kv_codec", kMaxCodecBytes);
     refuse_unsupported(fields);
     if (!chat && !fields.error() && body.prompts.size() * body.n > kMaxChoices) {
         fields.fail("n", "The request asks for " + std::to_string(body.prompts.size() * body.n) +

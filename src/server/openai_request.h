@@ -40,7 +40,7 @@ struct GenerationBody {
     bool stream = false;
     bool include_usage = false;  // stream: one more chunk with the usage
     std::string cache_salt;
-    std::string kv_codec;  // empty: the server's
+    std::optional<std::string> kv_codec;  // none: the server's
 
     std::vector<std::string> ignored_fields;
 };

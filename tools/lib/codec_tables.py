@@ -27,9 +27,9 @@ def judge(model, tokens, folder):
     if not binary.exists():
         raise ui.Failure(f"{binary} is missing; run tools/build first")
     folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run([str(binary), "eval", paths[0], "--tokens", str(tokens), "--json", "--svg",
-                           str(folder / f"{model}.svg")], text=True, stdout=subprocess.PIPE,
-                          check=False)
+    command = [str(binary), "eval", paths[0], "--tokens", str(tokens), "--json",
+               "--svg", str(folder / f"{model}.svg")]
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, check=False)
     if not done.stdout:  # a missed bar gives an exit status, and rows all the same
         raise ui.Failure(f"quire eval failed on {model}; its message is above")
     (folder / f"{model}.json").write_text(done.stdout)
