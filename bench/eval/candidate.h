@@ -45,6 +45,8 @@ class Candidate {
     virtual Status fits(uint32_t /*head_dim*/) const { return {}; }
     // A peer to be beaten, as others define it.
     virtual bool reference() const { return false; }
+    // Neither ours nor a peer: what another 16-bit format does to the model.
+    virtual bool noise_floor() const { return false; }
     // Any thread.
     virtual void apply(const KvSpan& span) const = 0;
     // All heads of all layers of the same tokens, in the order of layers and heads. For codecs that
@@ -62,6 +64,9 @@ Result<std::unique_ptr<Candidate>> codec_candidate(const std::string& name);
 // with the scale above block scales that a span's largest number asks for.
 // REQUIRES: the table has it.
 std::unique_ptr<Candidate> format_candidate(const std::string& name);
+
+// "bf16": what 16 bit leave open. The pages are f16; these are rounded to bf16.
+std::unique_ptr<Candidate> noise_floor_candidate();
 
 // The peers of peers.cc by name; null: no such peer.
 std::unique_ptr<Candidate> peer_candidate(const std::string& name);

@@ -15,7 +15,8 @@
 #include "base/result.h"
 #include "bench/eval/candidate.h"
 #include "bench/eval/divergence.h"
-#include "bench/eval/kv_pages.h"
+#include "bench/eval/greedy.h"
+#include "bench/eval/means.h"
 #include "codec/sidecar.h"
 #include "core/types.h"
 #include "engine/model/gguf_model.h"
@@ -29,25 +30,42 @@ struct EvalOptions {
     // Learns the means of K and V; must not be the judged text.
     std::vector<TokenId> calibration;
     const codec::Sidecar* sidecar = nullptr;  // means learned before; then no calibration is needed
+    bool layer_errors = false;                // EvalRow's
     // Told how many more tokens went through the model; may be empty.
     std::function<void(uint64_t)> computed;
 };
 
-// What evaluate() will tell `computed` in all.
-uint64_t tokens_to_compute(size_t candidates, const EvalOptions& options);
-
 struct EvalRow {
     std::string name;
     bool reference = false;
+    bool noise_floor = false;
     double bits = 0;        // per stored number of closed spans
     double total_bits = 0;  // sinks and the open span included, at the text's end
     Divergence divergence;
+    // [layers] relative RMS error of attention's output over the judged positions; empty: not asked
+    // for.
+    std::vector<double> layer_errors;
+    // Of greedy.h and keys.h, for whoever asks them; evaluate() leaves both empty.
+    Greedy greedy;
+    std::vector<bool> keys;
 };
 
-// One row a candidate, in their order. invalid: the text has fewer than options.tokens + 1 tokens;
-// miss: the sidecar is another model's.
+// From the sidecar, else learned from the calibration text. miss: the sidecar is another model's;
+// invalid: it has no means, or the text is too short.
+Result<ModelMeans> eval_means(const GgufModel& model, const EvalOptions& options);
+
+// What eval_means() and evaluate() will tell `computed` in all.
+uint64_t means_tokens(const EvalOptions& options);
+uint64_t judged_tokens(size_t candidates, const EvalOptions& options);
+
+// invalid: the text has fewer than options.tokens + 1 tokens, or the model's context fewer than
+// options.tokens.
+Status check_text(const GgufModel& model, const std::vector<TokenId>& text,
+                  const EvalOptions& options);
+
+// One row a candidate, in their order. invalid: as check_text().
 Result<std::vector<EvalRow>> evaluate(const GgufModel& model, const std::vector<TokenId>& text,
                                       const std::vector<std::unique_ptr<Candidate>>& candidates,
-                                      const EvalOptions& options);
+                                      const ModelMeans& means, const EvalOptions& options);
 
 }  // namespace quire::bench

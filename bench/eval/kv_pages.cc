@@ -14,12 +14,13 @@ constexpr uint32_t kObservedLogitRows = 8;
 }  // namespace
 
 Result<std::unique_ptr<Forward>> span_forward(const GgufModel& model, uint32_t threads,
-                                              QueryObserver* queries) {
+                                              QueryObserver* queries, AttentionProbe* probe) {
     return Forward::create(model, {.n_threads = static_cast<int32_t>(threads),
                                    .max_rows = kSpanTokens,
                                    .max_sequences = 1,
                                    .max_logit_rows = kSpanTokens,
-                                   .queries = queries});
+                                   .queries = queries,
+                                   .probe = probe});
 }
 
 // A step without logits ends before the last layer's attention.

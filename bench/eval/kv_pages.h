@@ -16,9 +16,11 @@ namespace quire::bench {
 inline constexpr uint32_t kSpanTokens = 64;  // of a step
 inline constexpr uint32_t kSinkTokens = 16;  // never coded
 
-// A forward that takes a span of one sequence at a time. `queries` sees them; may be null.
+// A forward that takes a span of one sequence at a time. `queries` sees them, `probe` what
+// attention gives; both must outlive it and may be null.
 Result<std::unique_ptr<Forward>> span_forward(const GgufModel& model, uint32_t threads,
-                                              QueryObserver* queries = nullptr);
+                                              QueryObserver* queries = nullptr,
+                                              AttentionProbe* probe = nullptr);
 
 class KvPages;
 

@@ -63,6 +63,7 @@ class Probe final : public Candidate {
 EvalOptions probe_options(const EvalOptions& options) {
     EvalOptions own = options;
     own.tokens = static_cast<uint32_t>(options.calibration.size() - 1);
+    own.layer_errors = false;
     return own;
 }
 
@@ -150,12 +151,14 @@ Result<Sensitivity> measure_sensitivity(const GgufModel& model, const EvalOption
     if (!codec.ok()) return codec.error();
     const EvalOptions own = probe_options(options);
     const uint32_t at_once = probes_at_once(model, own);
+    auto means = eval_means(model, own);
+    if (!means.ok()) return means.error();
     std::vector<double> all;
     for (uint32_t first = 0; first < 2 * layers; first += at_once) {
         std::vector<std::unique_ptr<Candidate>> probes;
         for (uint32_t i = first; i < std::min(first + at_once, 2 * layers); ++i)
             probes.push_back(std::make_unique<Probe>(i % layers, i < layers, **codec));
-        auto rows = evaluate(model, options.calibration, probes, own);
+        auto rows = evaluate(model, options.calibration, probes, *means, own);
         if (!rows.ok()) return rows.error();
         for (const EvalRow& row : *rows)
             all.push_back(row.divergence.mean * std::pow(4, kProbeBits));
@@ -168,9 +171,9 @@ uint64_t sensitivity_tokens(const GgufModel& model, const EvalOptions& options) 
     const auto probes = static_cast<uint32_t>(2 * model.hparams().n_layers);
     const EvalOptions own = probe_options(options);
     const uint32_t at_once = probes_at_once(model, own);
-    uint64_t tokens = 0;
+    uint64_t tokens = means_tokens(own);
     for (uint32_t first = 0; first < probes; first += at_once)
-        tokens += tokens_to_compute(std::min(at_once, probes - first), own);
+        tokens += judged_tokens(std::min(at_once, probes - first), own);
     return tokens;
 }
 

@@ -27,8 +27,9 @@ def judge(model, tokens, folder):
     if not binary.exists():
         raise ui.Failure(f"{binary} is missing; run tools/build first")
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(binary), "eval", paths[0], "--tokens", str(tokens), "--json",
-               "--svg", str(folder / f"{model}.svg")]
+    # Only what the tables show.
+    command = [str(binary), "eval", paths[0], "--tokens", str(tokens), "--greedy", "0",
+               "--keys", "0", "--json", "--svg", str(folder / f"{model}.svg")]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, check=False)
     if not done.stdout:  # a missed bar gives an exit status, and rows all the same
         raise ui.Failure(f"quire eval failed on {model}; its message is above")
@@ -48,6 +49,8 @@ def rows_table(rows):
              "|---|---|---|---|---|---|---|---|"]
     for row in sorted(rows, key=lambda r: (r["bits"], r["kl_mean"])):
         name = f"`{row['cache']}`" + (" (peer)" if row["peer"] else "")
+        if row.get("noise_floor"):
+            name += " (noise of 16 bits)"
         lines.append(f"| {name} | {row['bits']:.2f} | {row['total_bits']:.2f} "
                      f"| {number(row['kl_mean'])} | {number(row['kl_p99'])} "
                      f"| {number(row['kl_max'])} | {100 * row['top1']:.1f} % "

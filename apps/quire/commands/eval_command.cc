@@ -3,12 +3,14 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "apps/quire/commands/command_line.h"
 #include "apps/quire/commands/commands.h"
+#include "apps/quire/commands/eval_measures.h"
 #include "apps/quire/commands/eval_report.h"
 #include "base/log.h"
 #include "base/machine.h"
@@ -29,7 +31,16 @@ KL is the divergence of the next token's distribution, in nats. The first 16 tok
 span at hand stay exact for every row: "with sinks, tail" counts their bits too. "First other token"
 is the first judged position whose most likely token differs. Means of keys and values are learned
 from other text, or come from --sidecar, a file of `quire calibrate`; its schedule is then judged as
-"sidecar".
+"sidecar". The row bf16 is what 16 bits leave open: the exact cache's f16 numbers rounded to bf16.
+
+A second table has, for the same rows and by the same rules,
+  attention  the error of each layer's attention output, root mean square over the judged half,
+             relative to the 16-bit cache's: the mean over layers, the worst, and which that is
+             (--json has all); earlier layers' errors are in it
+  greedy     the number of the first token, from 0, at which a greedy continuation leaves the
+             16-bit cache's: the median and the earliest of --greedy prompts cut from the text
+  keys       pass keys, one to a text, planted at even depths and asked for at the end: those that
+             the greedy answer gives exactly, and how many the 16-bit cache gives
 
 Caches: every codec of `quire codec list`, with the keys' mean before RoPE removed, or the one after
 RoPE (NAME:post), or no mean (NAME:plain); with a sidecar ec:BITS, the cold codec at about so many
@@ -64,6 +75,7 @@ struct EvalFlags {
     std::string sidecar;
     std::string save_schedule;
     bool json = false;
+    MeasureFlags measures;
     bench::EvalOptions options;
 };
 
@@ -78,8 +90,8 @@ bool is_ec(const std::string& name) {
 }
 
 // All but those of ec, which need the model.
-Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(
-    std::vector<std::string> names) {
+Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(const EvalFlags& flags) {
+    std::vector<std::string> names = flags.caches;
     const bool all = names.empty();
     std::erase_if(names, is_ec);
     if (all) {
@@ -87,6 +99,7 @@ Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(
         for (const std::string& peer : bench::peer_names()) names.push_back(peer);
     }
     std::vector<std::unique_ptr<bench::Candidate>> candidates;
+    if (!flags.measures.no_noise_floor) candidates.push_back(bench::noise_floor_candidate());
     for (const std::string& name : names) {
         if (auto peer = bench::peer_candidate(name)) {
             candidates.push_back(std::move(peer));
@@ -194,21 +207,41 @@ Status keep_fitting(const EvalFlags& flags, const GgufModel& model,
     return {};
 }
 
-uint64_t tokens_to_compute(const EvalFlags& flags, const GgufModel& model, size_t candidates) {
+uint64_t tokens_to_compute(const EvalFlags& flags, const GgufModel& model, size_t candidates,
+                           const Measures& measures) {
     candidates += static_cast<size_t>(std::ranges::count_if(flags.caches, is_ec)) +
                   flags.schedules.size() + !flags.schedule_file.empty() +
                   (flags.options.sidecar != nullptr && !flags.options.sidecar->bits.empty());
-    uint64_t tokens = bench::tokens_to_compute(candidates, flags.options);
+    uint64_t tokens = bench::means_tokens(flags.options) +
+                      bench::judged_tokens(candidates, flags.options) + measures.tokens(candidates);
     if (!flags.schedules.empty() && !knows_sensitivity(flags))
         tokens += bench::sensitivity_tokens(model, flags.options);
     return tokens;
+}
+
+// Everything that takes long.
+Status judge(EvalFlags flags, const GgufModel& model, const Vocab& vocab,
+             const std::vector<TokenId>& text,
+             std::vector<std::unique_ptr<bench::Candidate>>* candidates, EvalReport* report) {
+    QUIRE_TRY(bench::check_text(model, text, flags.options));
+    std::optional<Progress> progress;
+    uint64_t done = 0;
+    flags.options.computed = [&](uint64_t tokens) { progress->update(done += tokens); };
+    const auto measures = plan_measures(flags.measures, text, vocab, model, flags.options);
+    if (!measures.ok()) return measures.error();
+    progress.emplace("tokens through the model",
+                     tokens_to_compute(flags, model, candidates->size(), *measures));
+    QUIRE_TRY(add_candidates(flags, model, candidates));
+    QUIRE_TRY(measure(model, text, *candidates, flags.options, *measures, report));
+    progress->finish();
+    return {};
 }
 
 int run(EvalFlags flags) {
     auto models = bench::find_models({flags.model});
     if (!models.ok()) return fail("eval", models.error().message);
     const bench::BenchModel& named = models->front();
-    auto candidates = find_candidates(flags.caches);
+    auto candidates = find_candidates(flags);
     if (!candidates.ok()) return fail("eval", candidates.error().message);
     auto vocab = Vocab::open(named.path);
     if (!vocab.ok()) return fail("eval", vocab.error().message);
@@ -227,17 +260,14 @@ int run(EvalFlags flags) {
         sidecar = std::move(read).value();
         flags.options.sidecar = &sidecar.sidecar;
     }
-    Progress progress("tokens through the model",
-                      tokens_to_compute(flags, **model, candidates->size()));
-    uint64_t done = 0;
-    flags.options.computed = [&](uint64_t tokens) { progress.update(done += tokens); };
-    if (auto added = add_candidates(flags, **model, &*candidates); !added.ok())
-        return fail("eval", added.error().message);
-    auto rows = bench::evaluate(**model, *text, *candidates, flags.options);
-    if (!rows.ok()) return fail("eval", rows.error().message);
-    progress.finish();
-    const EvalReport report{named.name, flags.text.empty() ? "Quire's documents" : flags.text,
-                            flags.options.tokens, *rows, bench::eval_bars(named, *rows)};
+    EvalReport report{.model = named.name,
+                      .text = flags.text.empty() ? "Quire's documents" : flags.text,
+                      .tokens = flags.options.tokens,
+                      .rows = {},
+                      .bars = {}};
+    if (auto done = judge(flags, **model, **vocab, *text, &*candidates, &report); !done.ok())
+        return fail("eval", done.error().message);
+    report.bars = bench::eval_bars(named, report.rows);
     if (!flags.svg.empty()) {
         std::ofstream picture(flags.svg);
         picture << eval_svg(report);
@@ -277,6 +307,7 @@ int run_eval(int argc, const char* const* argv) {
         ->check(CLI::Range(128, 1 << 20));
     app.add_option("--threads", flags.options.threads, "that compute; 0: every core")
         ->check(CLI::Range(0, 512));
+    add_measure_flags(&app, &flags.measures);
     app.add_option("--svg", flags.svg, "write a picture, divergence over bits");
     app.add_flag("--json", flags.json, "print one JSON object");
     std::string peers;
@@ -284,6 +315,7 @@ int run_eval(int argc, const char* const* argv) {
     app.footer(std::string(kFooter) + peers + "\n");
     if (auto code = parse_flags(app, argc, argv)) return *code;
     log::configure({.level = log::Level::error});
+    flags.options.layer_errors = !flags.measures.no_layer_errors;
     if (flags.caches.empty() && flags.schedules.empty()) flags.schedules = bench::eval_bar_bits();
     return run(std::move(flags));
 }

@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "core/kv_layout.h"
 #include "core/types.h"
+#include "engine/model/attention_probe.h"
 #include "engine/model/gguf_model.h"
 #include "engine/model/kv_coding.h"
 #include "engine/model/query_observer.h"
@@ -41,6 +42,7 @@ struct ForwardConfig {
     uint32_t poll = 50;
     const kernels::AttentionOps* attention = nullptr;  // nullptr: the fastest of this CPU
     QueryObserver* queries = nullptr;                  // sees every step's; nullptr: nobody does
+    AttentionProbe* probe = nullptr;                   // sees what attention gives; nullptr: nobody
 };
 
 struct StepSequence {

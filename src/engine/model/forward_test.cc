@@ -214,6 +214,51 @@ TEST(Forward, StepsWithoutLogitsStoreTheSamePages) {
     EXPECT_EQ(with.bytes(), without.bytes());
 }
 
+class RememberingProbe final : public AttentionProbe {
+ public:
+    void attended(uint32_t layer, std::span<const float> out) override {
+        layers.push_back(layer);
+        outputs.emplace_back(out.begin(), out.end());
+    }
+    std::vector<uint32_t> layers;
+    std::vector<std::vector<float>> outputs;
+};
+
+TEST(Forward, ProbeSeesEachLayersAttentionAndChangesNothing) {
+    const test::TinyModel tiny = test::write_tiny_model({});
+    auto model = GgufModel::open(tiny.path);
+    ASSERT_TRUE(model.ok());
+    RememberingProbe probe;
+    auto probed = Forward::create(**model, {.n_threads = 2, .probe = &probe});
+    ASSERT_TRUE(probed.ok());
+    auto forward = make_forward(**model, 2);
+    const auto a = random_tokens(40, tiny.spec.n_vocab, 10);
+    const auto b = random_tokens(20, tiny.spec.n_vocab, 11);
+    PlainPages pages_a(forward->layout(), 40), pages_b(forward->layout(), 40);
+    const StepSequence both[] = {pages_a.sequence(a, 0, 3), pages_b.sequence(b, 0, 1)};
+    const auto r = (*probed)->step(both);
+    ASSERT_TRUE(r.ok());
+    const auto width = static_cast<size_t>(tiny.spec.n_heads * tiny.spec.head_dim);
+    EXPECT_EQ(probe.layers, (std::vector<uint32_t>{0, 1, 2}));
+    EXPECT_EQ(probe.outputs[0].size(), 60 * width);
+    EXPECT_EQ(probe.outputs[1].size(), 60 * width);
+    EXPECT_EQ(probe.outputs[2].size(), 4 * width);  // rows with logits
+    // The first token attends to itself alone: every head's output is its value.
+    for (int32_t head = 0; head < tiny.spec.n_heads; ++head) {
+        const int32_t kv_head = head * tiny.spec.n_kv_heads / tiny.spec.n_heads;
+        for (int32_t d = 0; d < tiny.spec.head_dim; ++d)
+            ASSERT_FLOAT_EQ(probe.outputs[1][static_cast<size_t>(head * tiny.spec.head_dim + d)],
+                            pages_a.v(0, 1, kv_head, 0, d));
+    }
+    const auto got = std::vector<float>(r->logits.begin(), r->logits.end());
+    PlainPages alone(forward->layout(), 40);
+    const auto want = logits_of(forward.get(), alone.sequence(a, 0, 3));
+    EXPECT_EQ(std::vector<float>(got.begin(), got.begin() + static_cast<ptrdiff_t>(want.size())),
+              want);
+    ASSERT_TRUE((*probed)->step({both, 1}).ok());  // the same graph's probe again
+    EXPECT_EQ(probe.layers.size(), 6u);
+}
+
 TEST(Forward, RefusesStepsOverItsBounds) {
     const test::TinyModel tiny = test::write_tiny_model({});
     auto model = GgufModel::open(tiny.path);

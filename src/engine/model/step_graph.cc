@@ -13,7 +13,8 @@
 namespace quire {
 namespace {
 
-using AnyOp = std::variant<EmbedOp, NormOp, QkvOp, AttendOp, QuantisePackedOp, PackedOp, SoftcapOp>;
+using AnyOp =
+    std::variant<EmbedOp, NormOp, QkvOp, AttendOp, ProbeOp, QuantisePackedOp, PackedOp, SoftcapOp>;
 
 struct Node {
     AnyOp op;
@@ -29,8 +30,8 @@ void run_node(ggml_tensor*, int thread, int n_threads, void* data) {
 
 // Enough for build_layers(), and not much more: many graphs are kept.
 size_t count_tensors(const GgufModel& model) {
-    // Embedding, last norm, soft cap; then norms, Q/K/V, attention, and the activation with its
-    // input and a spare.
+    // Embedding, last norm, soft cap; then norms, Q/K/V, attention, a probe, and the activation
+    // with its input and a spare.
     constexpr size_t kOnce = 4;
     constexpr size_t kPerLayer = 8;
     // Quantise and multiply, or each part with its input.
@@ -130,6 +131,7 @@ class GraphImpl final : public StepGraph {
             add(QkvOp{state_, i, last});
             if (last && logit_rows_ == 0) return;
             add(AttendOp{state_, i});
+            if (state_->config.probe != nullptr) add(ProbeOp{state_, i, last});
             const std::vector<int32_t>* map = nullptr;
             if (last) {
                 map = &state_->tail_row;

@@ -49,6 +49,20 @@ struct AttendOp {
     void run(int thread, int n_threads) const;
 };
 
+// Shows the layer's attention to the config's probe.
+struct ProbeOp {
+    StepState* state;
+    int32_t layer;
+    bool tail_only;  // as QkvOp
+    void run(int thread, int) const {
+        if (thread != 0) return;
+        const auto rows = static_cast<size_t>(tail_only ? state->n_logit_rows : state->n_rows);
+        state->config.probe->attended(
+            static_cast<uint32_t>(layer),
+            {state->buf.attn, rows * static_cast<size_t>(state->heads_width())});
+    }
+};
+
 // Quantises rows for PackedOp, when they are more than one tile.
 struct QuantisePackedOp {
     StepState* state;

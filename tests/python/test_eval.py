@@ -1,0 +1,83 @@
+"""`quire eval` as a user runs it, on a real model."""
+
+import json
+import subprocess
+
+import pytest
+from conftest import skip_without
+
+import quire_server
+
+
+def quire_eval(model, *arguments):
+    return subprocess.run([str(quire_server.binary()), "eval", str(model), *map(str, arguments)],
+                          text=True, capture_output=True, timeout=600,
+                          env=quire_server.clean_environment(), check=False)
+
+
+@pytest.fixture(scope="module", name="model")
+def smollm2():
+    path = quire_server.model_path("smollm2")
+    skip_without(quire_server.binary(), path)
+    return path
+
+
+def test_every_measure_is_there_and_ranks_codecs(model):
+    run = quire_eval(model, "--caches", "k8v8,k2v2:plain", "--tokens", 512, "--greedy", 2,
+                     "--greedy-tokens", 32, "--json")
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
+    rows = {row["cache"]: row for row in report["rows"]}
+    floor, fine, coarse = rows["bf16"], rows["k8v8"], rows["k2v2:plain"]
+    assert floor["noise_floor"] and not floor["peer"] and floor["bits"] == 16
+    assert not fine["noise_floor"]
+    assert 0 < floor["kl_mean"] < coarse["kl_mean"] / 100
+
+    # All 30 layers, and the worst of them is the one that is named.
+    for row in rows.values():
+        error = row["attention_error"]
+        assert len(error["layers"]) == 30
+        assert error["worst"] == max(error["layers"]) == error["layers"][error["worst_layer"]]
+    assert fine["attention_error"]["mean"] < coarse["attention_error"]["mean"] / 10
+
+    assert report["greedy"] == {"prompts": 2, "prompt_tokens": 256, "tokens": 32}
+    assert coarse["greedy"]["earliest"] < 32
+    same = [prompt["same"] for prompt in coarse["greedy"]["prompts"]]
+    assert coarse["greedy"]["earliest"] == min(same)
+    assert sum(p["same"] for p in fine["greedy"]["prompts"]) > sum(same)
+
+    keys = report["keys"]
+    assert keys["asked"] == len(keys["by_depth"]) == len(keys["depths"]) == 4
+    assert keys["depths"] == sorted(keys["depths"])
+    assert keys["found_by_16_bit"] >= 3  # it is a task that the model can do
+    assert fine["keys"]["found"] == keys["found_by_16_bit"]
+    assert coarse["keys"]["found"] < fine["keys"]["found"]
+
+
+def test_what_is_left_out_is_not_measured(model):
+    arguments = ["--caches", "k8v8", "--tokens", 128, "--no-noise-floor", "--no-layer-errors",
+                 "--greedy", 0, "--keys", 0]
+    run = quire_eval(model, *arguments, "--json")
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
+    assert [row["cache"] for row in report["rows"]] == ["k8v8"]
+    for name in ("attention_error", "greedy", "keys"):
+        assert name not in report and name not in report["rows"][0]
+
+
+def test_what_cannot_be_measured_is_named(model, tmp_path):
+    short = tmp_path / "short.txt"
+    short.write_text("Too short.")
+    long = tmp_path / "long.txt"
+    long.write_text("A quire of pages. " * 2000)
+    for arguments, complaint in [
+        (["--text", short], "2049 are needed"),
+        (["--tokens", 128, "--key-tokens", 512], "--keys 0 plants none"),
+        (["--tokens", 9000, "--text", long], "9000 tokens are past the model's context of 8192"),
+    ]:
+        run = quire_eval(model, "--caches", "k8v8", *arguments)
+        assert run.returncode == 2, run.stdout
+        assert complaint in run.stderr, run.stderr
+    help_text = quire_eval(model, "--help").stdout
+    for word in ("--greedy", "--keys", "--no-noise-floor", "--no-layer-errors", "bf16"):
+        assert word in help_text
