@@ -127,7 +127,7 @@ def test_wrong_starts_are_one_line_with_the_remedy(tmp_path):
 
 def test_too_little_memory_is_said_in_a_line(tmp_path):
     """Whatever it is that fails first: weights, KV, a thread's stack. It may also be enough."""
-    for mib in range(60, 400, 40):
+    for mib in range(60, 400, 20):
         def little():
             resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
 
