@@ -30,20 +30,20 @@ float multiply_one(const Product& p, int32_t slot, int64_t output) {
         const uint8_t* own = super + 64 + b % 8 * 32 + output;
         switch (l.scales) {
             case Scales::d:
-                acc = std::fma(half_at(scales + b * 32, output) * row.step, whole, acc);
+                acc = std::fma(packed_half(scales + b * 32, output) * row.step, whole, acc);
                 break;
             case Scales::dm:
-                acc = std::fma(half_at(scales + b * 64, output) * row.step, whole, acc);
-                acc = std::fma(half_at(scales + b * 64 + 32, output), row.sum, acc);
+                acc = std::fma(packed_half(scales + b * 64, output) * row.step, whole, acc);
+                acc = std::fma(packed_half(scales + b * 64 + 32, output), row.sum, acc);
                 break;
             case Scales::k:
-                acc = std::fma(half_at(super, output) * own[0] * row.step, whole, acc);
-                acc = std::fma(-(half_at(super + 32, output) * own[16]), row.sum, acc);
+                acc = std::fma(packed_half(super, output) * own[0] * row.step, whole, acc);
+                acc = std::fma(-(packed_half(super + 32, output) * own[16]), row.sum, acc);
                 break;
             case Scales::k6:
                 for (int h = 0; h < 2; ++h)
                     acc = std::fma(
-                        half_at(super, output) * static_cast<int8_t>(own[16 * h]) * row.step,
+                        packed_half(super, output) * static_cast<int8_t>(own[16 * h]) * row.step,
                         static_cast<float>(sum[h]), acc);
                 break;
         }

@@ -14,7 +14,7 @@ inline const uint8_t* as_bytes(const std::byte* p) {
 }
 
 // Float16 number `index` of those from p on.
-inline float half_at(const uint8_t* p, int64_t index) {
+inline float packed_half(const uint8_t* p, int64_t index) {
     const uint8_t* at = p + 2 * index;
     return kernels::ref::f16_to_f32(static_cast<uint16_t>(at[0] | at[1] << 8));
 }

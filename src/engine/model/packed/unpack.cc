@@ -18,16 +18,17 @@ BlockScales scales_of(const Layout& l, const uint8_t* scales, int64_t block, int
         case Scales::d:
             break;
         case Scales::dm:
-            return both(half_at(scales + block * 64, output),
-                        half_at(scales + block * 64 + 32, output));
+            return both(packed_half(scales + block * 64, output),
+                        packed_half(scales + block * 64 + 32, output));
         case Scales::k:
-            return both(half_at(super, output) * own[0], -(half_at(super + 32, output) * own[16]));
+            return both(packed_half(super, output) * own[0],
+                        -(packed_half(super + 32, output) * own[16]));
         case Scales::k6:
-            return {{half_at(super, output) * static_cast<int8_t>(own[0]),
-                     half_at(super, output) * static_cast<int8_t>(own[16])},
+            return {{packed_half(super, output) * static_cast<int8_t>(own[0]),
+                     packed_half(super, output) * static_cast<int8_t>(own[16])},
                     0};
     }
-    return both(half_at(scales + block * 32, output), 0);
+    return both(packed_half(scales + block * 32, output), 0);
 }
 
 }  // namespace
