@@ -9,25 +9,13 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "format/slab.h"
+#include "format/testing/own_claims.h"
 
 namespace {
 
 struct alignas(4096) Page {
     std::byte bytes[4096];
 };
-
-quire::SlabExpectation claims_of(const quire::SlabHeader& h) {
-    return {.key = h.key,
-            .prefix = h.prefix,
-            .parent_prefix = h.parent_prefix,
-            .model = h.model,
-            .layout_digest = h.layout_digest,
-            .codec = h.codec,
-            .codec_version = h.codec_version,
-            .group = h.group,
-            .page = h.page,
-            .tokens = quire::TokenSpan(h.tokens.data(), h.token_count)};
-}
 
 // As seal_slab, but for headers that no writer would pass to it.
 void seal(std::span<std::byte> slab, bool layers) {
@@ -47,8 +35,8 @@ void seal(std::span<std::byte> slab, bool layers) {
 void check_sound(std::span<std::byte> slab) {
     const std::vector<std::byte> before(slab.begin(), slab.end());
     const quire::SlabHeader& header = quire::slab_header(slab);
-    QUIRE_CHECK(quire::match_slab(slab, claims_of(header)).ok(), "a slab is not itself");
-    quire::SlabExpectation other = claims_of(header);
+    QUIRE_CHECK(quire::match_slab(slab, quire::own_claims(header)).ok(), "a slab is not itself");
+    quire::SlabExpectation other = quire::own_claims(header);
     other.key.value.lo ^= 1;
     QUIRE_CHECK(quire::match_slab(slab, other).code() == quire::Code::miss, "matches another key");
     quire::seal_slab(slab);

@@ -178,12 +178,4 @@ KvLayout split_for_codes(const KvLayout& layout, uint32_t sink_tokens,
     return split;
 }
 
-KvLayout split_for_codes(const KvLayout& layout, uint32_t sink_tokens,
-                         const std::vector<KvPages>& pages, const Hash128& transform) {
-    std::vector<CodedLayers> coded;
-    for (size_t g = 0; g < layout.groups.size(); ++g)
-        coded.push_back({g, layout.groups[g].layers, pages[g]});
-    return split_for_codes(layout, sink_tokens, coded, transform);
-}
-
 }  // namespace quire

@@ -119,8 +119,4 @@ struct CodedLayers {
 // group groups.size() + j. The exact pages' numbers have `transform` too.
 KvLayout split_for_codes(const KvLayout& layout, uint32_t sink_tokens,
                          const std::vector<CodedLayers>& coded, const Hash128& transform);
-// The same with all layers of group i as `pages[i]`.
-KvLayout split_for_codes(const KvLayout& layout, uint32_t sink_tokens,
-                         const std::vector<KvPages>& pages, const Hash128& transform);
-
 }  // namespace quire

@@ -105,10 +105,9 @@ TEST(KvLayout, EveryFieldChangesTheDigest) {
 }
 
 KvLayout coded(uint32_t sink_tokens = 32) {
+    const KvPages pages = {.codec = 7, .version = 1, .bytes = 4160, .transform = {1, 2}};
     return split_for_codes(two_groups(), sink_tokens,
-                           {{.codec = 7, .version = 1, .bytes = 4160, .transform = {1, 2}},
-                            {.codec = 7, .version = 1, .bytes = 4160, .transform = {1, 2}}},
-                           {3, 4});
+                           {{0, {5}, pages}, {1, {0, 1, 2, 3, 4}, pages}}, {3, 4});
 }
 
 TEST(KvLayout, WithCodesEveryGroupIsSplitInTwo) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hash.h"
+#include "format/testing/own_claims.h"
 
 namespace quire {
 namespace {
@@ -54,17 +55,7 @@ Buffer make_slab(uint16_t layers, uint32_t layer_bytes, uint64_t seed) {
 }
 
 SlabExpectation expectation_of(const Buffer& slab) {
-    const SlabHeader& h = slab_header(slab.bytes());
-    return {.key = h.key,
-            .prefix = h.prefix,
-            .parent_prefix = h.parent_prefix,
-            .model = h.model,
-            .layout_digest = h.layout_digest,
-            .codec = h.codec,
-            .codec_version = h.codec_version,
-            .group = h.group,
-            .page = h.page,
-            .tokens = TokenSpan(h.tokens.data(), h.token_count)};
+    return own_claims(slab_header(slab.bytes()));
 }
 
 // Recomputes the header CRC the slow way, as if a writer had meant the header so.
@@ -119,7 +110,8 @@ TEST(Slab, PagesOfALayoutWithCodesDescribeThemselves) {
     plain.groups = {{.layers = {0, 1}, .kv_heads = 3, .head_dim = 64}};
     EXPECT_EQ(page_description(plain, 0), codec::PageDescription{});
     const KvLayout split = split_for_codes(
-        plain, 64, {{.codec = 0x4603, .version = 1, .bytes = 5248, .transform = {1, 2}}}, {3, 4});
+        plain, 64,
+        {{0, {0, 1}, {.codec = 0x4603, .version = 1, .bytes = 5248, .transform = {1, 2}}}}, {3, 4});
     ASSERT_TRUE(split.validate().ok());
     EXPECT_EQ(page_description(split, 0), (codec::PageDescription{.codec = kCodecRaw16,
                                                                   .version = 1,

@@ -26,10 +26,10 @@ inline KvLayout two_group_layout() {
 
 // The same with codes and two blocks of sinks.
 inline KvLayout coded_layout() {
-    return split_for_codes(
-        two_group_layout(), 32,
-        {{.codec = 0x4603, .bytes = 192, .transform = {5, 6}}, {.codec = 0x4603, .bytes = 192}},
-        {7, 8});
+    return split_for_codes(two_group_layout(), 32,
+                           {{0, {0, 2}, {.codec = 0x4603, .bytes = 192, .transform = {5, 6}}},
+                            {1, {1, 3, 4}, {.codec = 0x4603, .bytes = 192}}},
+                           {7, 8});
 }
 
 class Harness {

@@ -174,7 +174,8 @@ TEST(SlotArena, GivesEachSlotOnceAndInPlace) {
 
 // With codes: few exact slots, equal numbers of the others, nothing over the budget.
 TEST(SlotArena, SetsAsideExactSlotsForSinksAndOpenBlocks) {
-    const KvLayout split = split_for_codes(small_layout(), 32, {{.codec = 3, .bytes = 288}}, {});
+    const KvLayout split =
+        split_for_codes(small_layout(), 32, {{0, {0, 1, 2}, {.codec = 3, .bytes = 288}}}, {});
     const uint64_t exact = split.slab_bytes(0), codes = split.slab_bytes(1);
     for (const uint64_t budget : {16 * exact + 40 * codes, 200 * exact, 3000 * codes}) {
         auto arena = SlotArena::create(split, budget, 8, false, {.least = 4, .most = 20});
