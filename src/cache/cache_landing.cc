@@ -32,8 +32,9 @@ LoadLeft Cache::load_left(LeaseId id) const {
         if (it == loads_.end()) continue;
         if (landing.progress->failed()) return kFailed;
         const Lower& lower = tiers_[it->second.lower];
-        by_layers |= it->second.bytes > lower.store->info().at_once_bytes;
-        left.copying |= lower.store->info().caps.copies;
+        const TierInfo info = lower.store->info();
+        by_layers |= it->second.bytes > info.at_once_bytes;
+        left.copying |= info.caps.copies;
         Sum& sum = sums[static_cast<int>(lower.tier)];
         const auto bytes = static_cast<double>(it->second.bytes);
         sum.bytes += bytes;

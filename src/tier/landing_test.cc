@@ -205,6 +205,46 @@ TEST(DiskLanding, AShortGetLandsAtOnceAndSaysSo) {
     EXPECT_EQ(std::memcmp(into.span().data(), slab.span().data(), slab.size()), 0);
 }
 
+// Slabs too small to be cut are read as runs of neighbours, and land when all of them have.
+TEST(DiskLanding, SlabsOfOnePieceLandTogether) {
+    constexpr uint32_t kLayerBytes = 4096;
+    ASSERT_EQ(cut_slab(kSlabLayers, kLayerBytes).size(), 1u);
+    TempDir dir;
+    FaultIo io(std::move(make_io_engine({})).value());
+    DiskOptions options;
+    options.dir = dir.path();
+    options.capacity_bytes = 64 << 20;
+    options.io = &io;
+    options.at_once_bytes = 0;
+    auto store = std::move(open_disk_store(options)).value();
+    std::vector<AlignedBytes> slabs, into;
+    std::vector<TierPut> puts;
+    for (uint64_t i = 1; i <= kBatch; ++i)
+        slabs.push_back(make_slab(i, i - 1, kLayerBytes, kSlabLayers));
+    for (const AlignedBytes& slab : slabs) puts.push_back(put_of(slab));
+    for (const Status& status : put_wait(*store, puts)) ASSERT_TRUE(status.ok());
+    for (const bool damaged : {false, true}) {
+        if (damaged)
+            io.add({.kind = FaultKind::bit_flip, .bit = 99'999, .op = IoOp::read, .times = 1});
+        std::vector<TierGet> gets;
+        into.clear();
+        for (uint64_t i = 1; i <= kBatch; ++i) into.emplace_back(slabs[0].size());
+        for (uint64_t i = 1; i <= kBatch; ++i) gets.push_back({test_key(i), into[i - 1].span()});
+        std::atomic<uint32_t> landed{0};
+        std::atomic<bool> failed{false};
+        Pending pending;
+        ASSERT_TRUE(store
+                        ->get(std::move(gets), pending.done(),
+                              {kSlabLayers, kLayerBytes, [&](uint32_t n) { landed = n; },
+                               [&] { failed = true; }})
+                        .ok());
+        const auto results = pending.wait();
+        EXPECT_EQ(std::ranges::count_if(results, [](const Status& s) { return !s.ok(); }), damaged);
+        EXPECT_EQ(landed, damaged ? 0 : kSlabLayers);
+        EXPECT_EQ(failed, damaged);
+    }
+}
+
 TEST(HostLanding, ADamagedLayerNeverLands) {
     for (uint32_t layer = 0; layer < kSlabLayers; ++layer) {
         SCOPED_TRACE(layer);

@@ -90,12 +90,10 @@ void Reader::read(Job& job, std::vector<Item> items) {
         return std::pair(a.place.segment, a.place.offset_units) <
                std::pair(b.place.segment, b.place.offset_units);
     });
-    uint64_t bytes = 0;
-    for (const Item& item : items) bytes += item.place.units * kDiskUnitBytes;
     if (job.landing && job.landing->pieces.size() > 1)
         make_pieces(job, items);
     else
-        make_groups(job, items, bytes);
+        make_groups(job, items);
 }
 
 std::vector<Reader::Item> Reader::look_up(Job& job) {
@@ -126,7 +124,9 @@ std::vector<Reader::Item> Reader::look_up(Job& job) {
     return items;
 }
 
-void Reader::make_groups(Job& job, const std::vector<Item>& items, uint64_t bytes) {
+void Reader::make_groups(Job& job, const std::vector<Item>& items) {
+    uint64_t bytes = 0;
+    for (const Item& item : items) bytes += item.place.units * kDiskUnitBytes;
     const uint64_t even = std::max(kGroupBytesMin, bytes / state_.options.io_depth);
     const uint64_t max_units =
         std::max<uint64_t>(1, std::min(even, state_.options.io_bytes) / kDiskUnitBytes);
@@ -242,9 +242,7 @@ void Reader::finish_group(Group group, const Result<size_t>& result) {
         left -= got;
         Status status = result.ok() ? check(job, item, got) : Status(result.error());
         if (status.ok()) {
-            if (job.landing)
-                for (uint32_t p = 0; p < job.landing->pieces.size(); p++)
-                    job.landing->count.landed(p);
+            if (job.landing) job.landing->count.landed(0);  // slabs of one piece only
             continue;
         }
         state_.forget(get.key, item.place);
@@ -296,10 +294,14 @@ Status Reader::check_pieces(Job& job, const Item& item, uint32_t piece) {
 }
 
 Status Reader::check_header(const Job& job, const Item& item) const {
+    QUIRE_TRY(verify_slab_header(job.gets[item.index].into));
+    return check_asked(job, item);
+}
+
+// REQUIRES: the header is sound.
+Status Reader::check_asked(const Job& job, const Item& item) const {
     const TierGet& get = job.gets[item.index];
-    const std::span<const std::byte> slab = get.into;
-    QUIRE_TRY(verify_slab_header(slab));
-    const SlabHeader& header = slab_header(slab);
+    const SlabHeader& header = slab_header(std::span<const std::byte>(get.into));
     if (header.key != get.key) return make_error(Code::corrupt, "a sound slab, but of another key");
     if (job.landing && header.layer_count != job.landing->pieces.back().end_layer)
         return make_error(Code::corrupt, "a sound slab, but of another shape");
@@ -324,7 +326,7 @@ Status Reader::check(const Job& job, const Item& item, size_t bytes_read) {
                                                std::to_string(get.into.size()) + " bytes");
     } else {
         status = verify_slab(get.into);
-        if (status.ok()) status = check_header(job, item);
+        if (status.ok()) status = check_asked(job, item);
     }
     return status.ok() ? status : damaged(item, status);
 }

@@ -79,7 +79,7 @@ class Reader {
     void start(std::unique_ptr<Job> job);
     std::vector<Item> look_up(Job& job);
     void read(Job& job, std::vector<Item> items);
-    void make_groups(Job& job, const std::vector<Item>& items, uint64_t bytes);
+    void make_groups(Job& job, const std::vector<Item>& items);
     void make_pieces(Job& job, const std::vector<Item>& items);
     void submit(Job& job, std::vector<Item> items);
     void submit(Job& job, SegmentFiles::FilePtr file, std::vector<Item> items,
@@ -89,6 +89,7 @@ class Reader {
     void finish_piece(Job& job, const Group& group, const Result<size_t>& result);
     Status check_pieces(Job& job, const Item& item, uint32_t piece);
     Status check_header(const Job& job, const Item& item) const;
+    Status check_asked(const Job& job, const Item& item) const;
     void split(Group group);
     void refuse(Job& job, uint32_t index, Status why);
     Status damaged(const Item& item, const Status& why);
