@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bench/eval/components.h"
+#include "engine/model/rope.h"
 
 namespace quire::bench {
 namespace {
@@ -78,11 +79,11 @@ QueryEnergy::QueryEnergy(const GgufModel& model)
     sums_.resize(static_cast<size_t>(h.n_layers),
                  std::vector<double>(static_cast<size_t>(h.n_heads) * head_dim_));
     rows_.resize(sums_.size());
-    const auto turned = static_cast<uint32_t>(h.rope_dim);
-    for (uint32_t d = 0; d < head_dim_; ++d) {
-        const bool halves = h.family->rope == RopeStyle::halves;
-        const uint32_t other = halves ? (d + turned / 2) % turned : d ^ 1u;
-        partner_.push_back(d < turned ? other : d);
+    for (uint32_t d = 0; d < head_dim_; ++d) partner_.push_back(d);  // what RoPE leaves alone
+    for (int32_t i = 0; i < h.rope_dim / 2; ++i) {
+        const auto [x, y] = rope_dimensions(h.family->rope, h.rope_dim / 2, i);
+        partner_[static_cast<size_t>(x)] = static_cast<uint32_t>(y);
+        partner_[static_cast<size_t>(y)] = static_cast<uint32_t>(x);
     }
 }
 

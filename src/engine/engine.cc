@@ -114,12 +114,14 @@ Status EngineCore::choose_coding(KvCoding* coding) {
                               options_.model_path);
     }
     const Status added = add_sidecar(coding, options_.kv_sidecar, model_->id(), plain);
+    if (!added.ok()) {
+        Error error = added.error();
+        error.message = "--kv-sidecar: " + error.message;
+        return error;
+    }
     const HParams& hparams = model_->hparams();
-    if (added.ok()) add_turns(coding, hparams.family->rope, hparams.rope_dim);
-    if (added.ok()) return {};
-    Error error = added.error();
-    error.message = "--kv-sidecar: " + error.message;
-    return error;
+    add_turns(coding, hparams.family->rope, hparams.rope_dim);
+    return {};
 }
 
 Status EngineCore::open_cache() {

@@ -1,16 +1,14 @@
 #include "engine/model/forward.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include <ggml-cpu.h>
 #include <ggml.h>
 
+#include "base/executor.h"
 #include "engine/model/packed/rows.h"
 #include "engine/model/step_graph.h"
 #include "engine/model/step_state.h"
@@ -27,26 +25,6 @@ constexpr size_t kKeptGraphs = 64;
 constexpr size_t kLayerProjections = 4;
 // Rows that one thread finishes and writes: whole groups of a codec, so that no two share a byte.
 constexpr int32_t kRunTokens = codec::kGroupTokens;
-
-// ggml ends the process where it cannot start a thread. So as many are started here first: where
-// that works, theirs take over the stacks.
-Status try_threads(int32_t n) {
-    std::atomic<bool> ended{false};
-    std::vector<std::thread> threads;
-    Status status;
-    try {
-        for (int32_t i = 1; i < n; ++i) threads.emplace_back([&] { ended.wait(false); });
-    } catch (const std::system_error& error) {
-        status = make_error(Code::full, "the machine gives no more threads or memory (" +
-                                            error.code().message() +
-                                            "); raise its limits (ulimit -u, ulimit -v), or give "
-                                            "fewer --threads");
-    }
-    ended.store(true);
-    ended.notify_all();
-    for (std::thread& thread : threads) thread.join();
-    return status;
-}
 
 struct PoolDeleter {
     void operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
@@ -114,7 +92,9 @@ class ForwardImpl final : public Forward {
             static_cast<size_t>(model.hparams().n_layers) * kLayerProjections + 1);
         ggml_threadpool_params params = ggml_threadpool_params_default(config.n_threads);
         params.poll = config.poll;
-        QUIRE_TRY(try_threads(config.n_threads));
+        // ggml ends the process where it cannot start a thread. This throws there; where it does
+        // not, ggml's threads take over the stacks.
+        ThreadPool("tried", static_cast<uint32_t>(config.n_threads), 1).drain();
         pool_.reset(ggml_threadpool_new(&params));
         if (pool_ == nullptr)
             return make_error(Code::full, "cannot start " + std::to_string(config.n_threads) +
@@ -238,12 +218,11 @@ class ForwardImpl final : public Forward {
         for (uint32_t l = 0; l < state_.layers.size(); ++l) {
             LayerGeometry& layer = state_.layers[l];
             const TurnTables& tables = state_.turn_tables[static_cast<size_t>(layer.rope)];
-            layer.shape.codes.turns = {
-                .n_pairs = turns->n_pairs,
-                .n_angles = static_cast<int32_t>(turns->rope_pairs.size()),
-                .pairs = turns->of(l, 0, static_cast<uint32_t>(h.n_kv_heads)).data(),
-                .near = tables.near.data(),
-                .far = tables.far.data()};
+            layer.shape.codes.turns = {.n_pairs = turns->n_pairs,
+                                       .n_angles = static_cast<int32_t>(turns->rope_pairs.size()),
+                                       .pairs = turns->of(l, 0).data(),
+                                       .near = tables.near.data(),
+                                       .far = tables.far.data()};
             if (const char* why = state_.attention->supports(layer.shape))
                 return make_error(Code::bug, std::string("turned keys: ") + why);
         }

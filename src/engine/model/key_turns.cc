@@ -9,12 +9,6 @@ namespace {
 using kernels::AttnPairMean;
 using kernels::kKeyTileTokens;
 
-// The dimensions that RoPE turns as its pair `i`.
-std::pair<int32_t, int32_t> dimensions(RopeStyle style, int32_t pairs, int32_t i) {
-    if (style == RopeStyle::halves) return {i, i + pairs};
-    return {2 * i, 2 * i + 1};
-}
-
 float energy(const float* vector, std::pair<int32_t, int32_t> at) {
     return vector[at.first] * vector[at.first] + vector[at.second] * vector[at.second];
 }
@@ -24,7 +18,7 @@ std::vector<int32_t> strongest(const float* before, const float* after, RopeStyl
                                int32_t pairs, int32_t n) {
     std::vector<std::pair<float, int32_t>> left;
     for (int32_t i = 0; i < pairs; ++i) {
-        const auto at = dimensions(style, pairs, i);
+        const auto at = rope_dimensions(style, pairs, i);
         left.emplace_back(energy(after, at) - energy(before, at), i);  // ascending: most left first
     }
     std::ranges::sort(left);
@@ -39,6 +33,7 @@ KeyTurns find_key_turns(const codec::Sidecar& sidecar, RopeStyle style, int32_t 
     KeyTurns turns;
     const int32_t rope_pairs = rope_dim / 2;
     turns.n_pairs = std::min(kKeyTurnPairs, rope_pairs);
+    turns.kv_heads = sidecar.layers.front().kv_heads;
     turns.k_mean = sidecar.k_mean;
     std::vector<int32_t> angle_of(static_cast<size_t>(rope_pairs), -1);
     for (uint32_t layer = 0; layer < sidecar.layers.size(); ++layer) {
@@ -53,7 +48,7 @@ KeyTurns find_key_turns(const codec::Sidecar& sidecar, RopeStyle style, int32_t 
                     angle = static_cast<int32_t>(turns.rope_pairs.size());
                     turns.rope_pairs.push_back(pair);
                 }
-                const auto [x, y] = dimensions(style, rope_pairs, pair);
+                const auto [x, y] = rope_dimensions(style, rope_pairs, pair);
                 turns.pairs.push_back({static_cast<int16_t>(x), static_cast<int16_t>(y), angle,
                                        before[x], before[y]});
                 constant[x] = constant[y] = 0.0f;
@@ -70,20 +65,16 @@ TurnTables turn_tables(const KeyTurns& turns, const RopeTable& rope, int32_t con
     TurnTables tables{std::vector<float>(angles * 2 * kKeyTileTokens),
                       std::vector<float>(tiles * angles * 2)};
     std::vector<float> row(2 * pairs);
-    for (size_t j = 0; j < kKeyTileTokens; ++j) {
-        rope.fill(static_cast<int32_t>(j), row.data());
-        for (size_t a = 0; a < angles; ++a)
-            for (size_t part = 0; part < 2; ++part)
-                tables.near[(2 * a + part) * kKeyTileTokens + j] =
-                    row[part * pairs + static_cast<size_t>(turns.rope_pairs[a])];
-    }
-    for (size_t t = 0; t < tiles; ++t) {
-        rope.fill(static_cast<int32_t>(t) * kKeyTileTokens, row.data());
-        for (size_t a = 0; a < angles; ++a)
-            for (size_t part = 0; part < 2; ++part)
-                tables.far[(t * angles + a) * 2 + part] =
-                    row[part * pairs + static_cast<size_t>(turns.rope_pairs[a])];
-    }
+    // Writes cos and sin of each angle at a position, one after the other with a stride.
+    const auto fill = [&](size_t position, float* to, size_t stride) {
+        rope.fill(static_cast<int32_t>(position), row.data());
+        for (const int32_t pair : turns.rope_pairs)
+            for (size_t part = 0; part < 2; ++part, to += stride)
+                *to = row[part * pairs + static_cast<size_t>(pair)];
+    };
+    for (size_t j = 0; j < kKeyTileTokens; ++j) fill(j, tables.near.data() + j, kKeyTileTokens);
+    for (size_t t = 0; t < tiles; ++t)
+        fill(t * kKeyTileTokens, tables.far.data() + t * angles * 2, 1);
     return tables;
 }
 

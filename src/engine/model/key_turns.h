@@ -18,24 +18,26 @@
 
 namespace quire {
 
-// Each costs a decode two multiply-adds a key: with four, attention over k6v4 takes a tenth longer.
+// Each costs a decode two multiply-adds a key and row: eight make attention over k6v4 an eighth
+// slower (`quire bench attention`).
 inline constexpr int32_t kKeyTurnPairs = 4;
 
 struct KeyTurns {
     int32_t n_pairs = 0;                       // of each head
+    uint32_t kv_heads = 0;                     // of each layer
     std::vector<int32_t> rope_pairs;           // [angles] which of RoPE's pairs
     std::vector<kernels::AttnPairMean> pairs;  // [layers][kv_heads][n_pairs]
     std::vector<float> k_mean;                 // as Sidecar::k_mean, zero in these pairs
 
-    // Of one KV head. REQUIRES: all layers have `kv_heads`.
-    std::span<const kernels::AttnPairMean> of(uint32_t layer, uint32_t head,
-                                              uint32_t kv_heads) const {
+    // Of one KV head.
+    std::span<const kernels::AttnPairMean> of(uint32_t layer, uint32_t head) const {
         const auto n = static_cast<size_t>(n_pairs);
         return std::span(pairs).subspan((size_t{layer} * kv_heads + head) * n, n);
     }
 };
 
-// REQUIRES: the sidecar has both means of keys, for heads of at least rope_dim dimensions.
+// REQUIRES: the sidecar has both means of keys, for heads of at least rope_dim dimensions, as many
+// in each layer.
 KeyTurns find_key_turns(const codec::Sidecar& sidecar, RopeStyle style, int32_t rope_dim);
 
 // AttnTurns::near and far for positions [0, context_tokens).

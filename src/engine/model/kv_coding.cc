@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "codec/hot/scale.h"
 #include "engine/model/joined_widths.h"
@@ -75,6 +76,7 @@ const float* KvCoding::v_means(uint32_t layer) const {
 }
 
 KvLayout KvCoding::split(const KvLayout& layout) const {
+    QUIRE_CHECK(!scheduled || !layer_specs.empty(), "a schedule without the sidecar's widths");
     std::vector<CodedLayers> coded;
     for (size_t g = 0; g < layout.groups.size(); ++g) {
         std::map<uint32_t, CodedLayers> by_codec;
@@ -99,7 +101,9 @@ Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
     if (name.empty() || name == "raw16") return coding;
     coding.scheduled = name == kSchedule;
     const auto spec = codec::find_codec(coding.scheduled ? kWidest : name);
-    if (!spec.ok()) return spec.error();
+    if (!spec.ok())
+        return make_error(
+            spec.code(), spec.error().message + ". A model can be served with " + fused_patterns());
     const codec::CodecRow& row = codec::row_of(*spec);
     if (!row.can.fused || row.unit != codec::Unit::token || row.can.lossless)
         return make_error(Code::unsupported, "attention cannot read codec " + name +

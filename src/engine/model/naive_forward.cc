@@ -126,8 +126,7 @@ class Naive {
                     double sign) const {
         if (coding_.turns == nullptr) return;
         Vec mean(static_cast<size_t>(s_.head_dim));
-        for (const kernels::AttnPairMean& m : coding_.turns->of(
-                 static_cast<uint32_t>(l), head, static_cast<uint32_t>(s_.n_kv_heads))) {
+        for (const kernels::AttnPairMean& m : coding_.turns->of(static_cast<uint32_t>(l), head)) {
             mean[static_cast<size_t>(m.x)] = m.mean_x;
             mean[static_cast<size_t>(m.y)] = m.mean_y;
         }

@@ -23,23 +23,17 @@ void RopeTable::fill(int32_t position, float* out) const {
 void rope_rotate(RopeStyle style, int32_t pairs, const float* table, float* head) {
     const float* cosine = table;
     const float* sine = table + pairs;
-    if (style == RopeStyle::halves) {
-        float* low = head;
-        float* high = head + pairs;
+    const auto rotate = [&](RopeStyle known) {
         for (int32_t i = 0; i < pairs; ++i) {
-            const float a = low[i];
-            const float b = high[i];
-            low[i] = a * cosine[i] - b * sine[i];
-            high[i] = a * sine[i] + b * cosine[i];
+            const auto [x, y] = rope_dimensions(known, pairs, i);
+            const float a = head[x];
+            const float b = head[y];
+            head[x] = a * cosine[i] - b * sine[i];
+            head[y] = a * sine[i] + b * cosine[i];
         }
-        return;
-    }
-    for (int32_t i = 0; i < pairs; ++i) {
-        const float a = head[2 * i];
-        const float b = head[2 * i + 1];
-        head[2 * i] = a * cosine[i] - b * sine[i];
-        head[2 * i + 1] = a * sine[i] + b * cosine[i];
-    }
+    };
+    // A loop for each, without a question in it.
+    style == RopeStyle::halves ? rotate(RopeStyle::halves) : rotate(RopeStyle::pairs);
 }
 
 }  // namespace quire

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/model/hparams.h"
@@ -22,6 +23,12 @@ class RopeTable {
  private:
     std::vector<double> frequencies_;
 };
+
+// The two dimensions of a head that RoPE rotates as its pair `i` of `pairs`.
+constexpr std::pair<int32_t, int32_t> rope_dimensions(RopeStyle style, int32_t pairs, int32_t i) {
+    if (style == RopeStyle::halves) return {i, i + pairs};
+    return {2 * i, 2 * i + 1};
+}
 
 // Rotates one head in place by a filled table.
 void rope_rotate(RopeStyle style, int32_t pairs, const float* table, float* head);

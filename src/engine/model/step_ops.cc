@@ -74,7 +74,6 @@ void NormOp::run(int thread, int n_threads) const {
 
 namespace {
 
-// K and V rows of one head as codes, but for sinks; then the rows themselves in the codec's space.
 // A run's keys without their turned means, for as long as it lives.
 class TurnedRun {
  public:
@@ -83,8 +82,7 @@ class TurnedRun {
         if (n_ == 0) return;
         const KeyTurns& turns = *s->config.coding.turns;
         const HParams& h = s->model->hparams();
-        head_ = turns.of(static_cast<uint32_t>(layer), static_cast<uint32_t>(kv_head),
-                         static_cast<uint32_t>(h.n_kv_heads));
+        head_ = turns.of(static_cast<uint32_t>(layer), static_cast<uint32_t>(kv_head));
         const float* table =
             s->buf.rope[s->layers[static_cast<size_t>(layer)].rope] + int64_t{run.row} * h.rope_dim;
         for (int32_t r = 0; r < n_; ++r)
@@ -105,6 +103,7 @@ class TurnedRun {
     float saved_[codec::kGroupTokens][2 * kKeyTurnPairs];
 };
 
+// K and V rows of one head as codes, but for sinks; then the rows themselves in the codec's space.
 void encode_run(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, float* k,
                 float* v) {
     const LayerGeometry& g = s->layers[static_cast<size_t>(layer)];
