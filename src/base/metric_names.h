@@ -122,14 +122,24 @@ enum class Miss : uint8_t {
     other_salt,
     other_tenant,
     other_model,
+    other_packing,
     cheaper_to_recompute,
     no_space,
     cache_off,
 };
-inline constexpr std::string_view kMisses[] = {
-    "never_seen", "evicted",    "corrupt",      "io_error",    "not_admitted",
-    "flushed",    "other_salt", "other_tenant", "other_model", "cheaper_to_recompute",
-    "no_space",   "cache_off"};
+inline constexpr std::string_view kMisses[] = {"never_seen",
+                                               "evicted",
+                                               "corrupt",
+                                               "io_error",
+                                               "not_admitted",
+                                               "flushed",
+                                               "other_salt",
+                                               "other_tenant",
+                                               "other_model",
+                                               "other_packing",
+                                               "cheaper_to_recompute",
+                                               "no_space",
+                                               "cache_off"};
 
 enum class Evict : uint8_t { capacity, flushed, quota, corrupt, io_error, cleaned };
 inline constexpr std::string_view kEvicts[] = {"capacity", "flushed",  "quota",

@@ -14,6 +14,26 @@ constexpr size_t kLoadBatchBlocks = 1024;
 constexpr uint64_t kLearnBytesMin = 1 << 20;  // smaller loads say little about a tier's speed
 constexpr double kLearnRate = 0.3;
 
+// Why a load failed, of what a tier said.
+MissReason reason_of(Code code) {
+    switch (code) {
+        case Code::corrupt:
+            return MissReason::corrupt;
+        case Code::miss:
+            return MissReason::evicted;
+        case Code::invalid:  // of another size: packed
+        case Code::unsupported:
+            return MissReason::other_packing;
+        default:
+            return MissReason::io_error;
+    }
+}
+
+// What a tier holds in a form that cannot be read stands in the way of what could be.
+bool never_readable(Code code) {
+    return code == Code::corrupt || code == Code::invalid || code == Code::unsupported;
+}
+
 }  // namespace
 
 void Cache::begin_loads(Lease& held, std::vector<std::vector<LoadItem>> per_tier) {
@@ -141,11 +161,8 @@ void Cache::finish_item(LoadOp& op, LoadItem& item, const Status& read, int64_t 
         }
     } else {
         ++stats_.load_failures[t];
-        const MissReason reason = sound.code() == Code::corrupt ? MissReason::corrupt
-                                  : sound.code() == Code::miss  ? MissReason::evicted
-                                                                : MissReason::io_error;
-        ghosts_.note(item.hash, {reason, tier, at_ns});
-        if (sound.code() == Code::corrupt) tiers_[op.lower].store->erase({&item.key, 1});
+        ghosts_.note(item.hash, {reason_of(sound.code()), tier, at_ns});
+        if (never_readable(sound.code())) tiers_[op.lower].store->erase({&item.key, 1});
     }
     for (LeaseId id : item.waiters) {
         Lease& held = lease(id);

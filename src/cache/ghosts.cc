@@ -24,6 +24,8 @@ std::string_view miss_reason_name(MissReason reason) {
             return "other_tenant";
         case MissReason::other_model:
             return "other_model";
+        case MissReason::other_packing:
+            return "other_packing";
         case MissReason::cheaper_to_recompute:
             return "cheaper_to_recompute";
         case MissReason::no_space:

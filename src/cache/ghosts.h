@@ -28,11 +28,12 @@ enum class MissReason : uint8_t {
     other_salt,
     other_tenant,
     other_model,
+    other_packing,
     cheaper_to_recompute,
     no_space,
     cache_off,
 };
-inline constexpr int kMissReasonCount = 13;
+inline constexpr int kMissReasonCount = 14;
 std::string_view miss_reason_name(MissReason reason);
 
 struct Ghost {

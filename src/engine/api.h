@@ -116,7 +116,8 @@ struct Explanation {
     uint32_t hit_tokens = 0;
     uint32_t hit_tokens_by_tier[kTierCount] = {};
     std::string reason;  // stable word: whole_prompt, never_seen, evicted, corrupt, not_admitted,
-                         // other_salt, other_tenant, other_model, cheaper_to_recompute, cache_off
+                         // other_salt, other_tenant, other_model, other_packing,
+                         // cheaper_to_recompute, cache_off
     std::string detail;  // a sentence for people: tier, cause, when
     // The first token that differs from the nearest cached prompt, when one is known.
     std::optional<uint32_t> first_different_token;

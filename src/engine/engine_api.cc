@@ -135,6 +135,10 @@ void EngineCore::fill_explanation(const CacheExplanation& from, TokenSpan prompt
                     "version of its arithmetic (model id "
                  << from.holder.value.to_hex() << "; this one is " << info_.model_id << ")";
             break;
+        case MissReason::other_packing:
+            text << "; the next block was stored in " << tier_name(from.tier)
+                 << " by another --kv-codec-cold (or with another sidecar) than this server's";
+            break;
         case MissReason::cheaper_to_recompute:
             text << "; the next blocks exist, but reading them costs more than computing them";
             break;

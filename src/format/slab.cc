@@ -144,6 +144,8 @@ Status match_slab(std::span<const std::byte> slab, const SlabExpectation& expect
     if (h.model != expected.model) return other("model: " + h.model.value.to_hex());
     if (h.layout_digest != expected.layout_digest)
         return other("KV layout: " + h.layout_digest.to_hex());
+    if (h.packed != PackedPayload{})
+        return other("form: packed by a tier (" + std::to_string(h.packed.packing) + ")");
     if (h.codec != expected.codec) return other("codec: " + std::to_string(h.codec));
     if (h.codec_version != expected.codec_version)
         return other("codec version: " + std::to_string(h.codec_version));

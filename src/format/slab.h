@@ -23,6 +23,19 @@ inline constexpr uint32_t kSlabMagic = 0x42535551;  // "QUSB"
 inline constexpr uint16_t kSlabVersion = 1;
 inline constexpr size_t kTenantBytesMax = 64;
 
+// Of a slab that a tier stores packed: how, and what it was before. Its payload is then one layer
+// of any size; key, codec, page and all else are those of the block. Zero: not packed.
+struct PackedPayload {
+    uint32_t packing = 0;  // tier/packed/slab_packing.h
+    uint16_t version = 0;
+    uint16_t layer_count = 0;  // before
+    uint32_t layer_bytes = 0;
+    uint32_t payload_crc = 0;  // CRC32C of all layers before, where nothing is lost; else zero
+    Hash128 transform;         // names all else that unpacking depends on
+
+    friend bool operator==(const PackedPayload&, const PackedPayload&) = default;
+};
+
 struct SlabHeader {
     uint32_t magic = kSlabMagic;
     uint16_t version = kSlabVersion;
@@ -49,7 +62,8 @@ struct SlabHeader {
     std::array<uint32_t, kMaxGroupLayers> layer_crc{};
     // Of pages that are not simply 16 bit: page_description(). Otherwise zero.
     codec::PageDescription page;
-    std::array<std::byte, 1808> reserved{};
+    PackedPayload packed;
+    std::array<std::byte, 1776> reserved{};
 };
 static_assert(sizeof(SlabHeader) == kSlabHeaderBytes);
 

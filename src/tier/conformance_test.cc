@@ -14,6 +14,8 @@
 #include "base/io.h"
 #include "tier/disk/disk.h"
 #include "tier/host/host_store.h"
+#include "tier/packed/packed_store.h"
+#include "tier/packed/zstd_packing.h"
 #include "tier/testing/sync_store.h"
 #include "tier/testing/temp_dir.h"
 #include "tier/testing/test_slab.h"
@@ -86,6 +88,15 @@ Bench make_host(uint64_t capacity_bytes, uint32_t queue_max) {
     return bench;
 }
 
+Bench make_packed(uint64_t capacity_bytes, uint32_t queue_max) {
+    Bench bench = make_disk(true, IoKind::automatic, capacity_bytes, queue_max);
+    bench.store =
+        make_packed_store(std::move(bench.store), {.packing = make_zstd_packing(),
+                                                   .pack_share = 1.0,
+                                                   .max_pending_batches = queue_max});
+    return bench;
+}
+
 const std::vector<StoreRow>& stores() {
     static const std::vector<StoreRow> rows = {
         {"host", make_host},
@@ -95,6 +106,7 @@ const std::vector<StoreRow>& stores() {
          [](uint64_t c, uint32_t q) { return make_disk(false, IoKind::automatic, c, q); }},
         {"disk_threads",
          [](uint64_t c, uint32_t q) { return make_disk(true, IoKind::threads, c, q); }},
+        {"disk_packed", make_packed},
     };
     return rows;
 }

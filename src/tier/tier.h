@@ -50,6 +50,10 @@ struct TierStats {
     uint64_t puts = 0, puts_rejected = 0, put_bytes = 0, put_ns = 0;
     uint64_t evicted_blocks = 0, corrupt_blocks = 0, io_errors = 0;
     uint64_t pending = 0;
+    // Of a store that packs slabs: their bytes before and after, and the time it took.
+    uint64_t packed_blocks = 0, unpacked_blocks = 0, pack_failures = 0;
+    uint64_t packed_from_bytes = 0, packed_to_bytes = 0;
+    uint64_t pack_ns = 0, unpack_ns = 0;
     bool degraded = false;     // refusing puts (disk full, read-only, device errors)
     std::string degraded_why;  // for people; empty when healthy
 };
@@ -63,6 +67,7 @@ struct TierPut {
 struct TierGet {
     BlockKey key;
     std::span<std::byte> into;  // 4 KiB aligned, exactly the slab's size
+    bool or_less = false;       // a smaller slab is welcome too (without a landing)
 };
 
 struct TierEntry {
@@ -106,6 +111,8 @@ class TierStore {
     // One byte per key: 1 if a get would probably succeed. No I/O, no waiting for I/O.
     virtual void contains(std::span<const BlockKey> keys, std::span<uint8_t> present) const = 0;
     // busy for the whole batch when the store's queue bound is reached (done is then not called).
+    // Per block: ok, miss, corrupt, io; invalid: the slab is not of the buffer's size; unsupported:
+    // it is packed in a way that this store does not read.
     virtual Status get(std::vector<TierGet> batch, TierDone done, TierLanding landing) = 0;
     // Per block: ok (stored, or already there), rejected, full, io. busy as for get.
     virtual Status put(std::vector<TierPut> batch, TierDone done) = 0;

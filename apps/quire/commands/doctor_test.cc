@@ -52,7 +52,7 @@ TEST(Doctor, EveryMissReasonHasARowInTheTable) {
     for (MissReason reason :
          {MissReason::evicted, MissReason::corrupt, MissReason::io_error, MissReason::not_admitted,
           MissReason::other_salt, MissReason::other_tenant, MissReason::other_model,
-          MissReason::no_space, MissReason::cache_off})
+          MissReason::other_packing, MissReason::no_space, MissReason::cache_off})
         EXPECT_FALSE(miss_remedy(miss_reason_name(reason)).empty()) << miss_reason_name(reason);
     for (MissReason reason : {MissReason::none, MissReason::never_seen,
                               MissReason::cheaper_to_recompute, MissReason::flushed})

@@ -101,20 +101,22 @@ std::vector<Reader::Item> Reader::look_up(Job& job) {
     items.reserve(job.gets.size());
     std::shared_lock lock(state_.catalog.mutex());
     for (uint32_t i = 0; i < job.gets.size(); i++) {
-        const TierGet& get = job.gets[i];
+        TierGet& get = job.gets[i];
         Slot slot = state_.catalog.find(get.key);
         if (slot == kNoSlot) {
             refuse(job, i, make_error(Code::miss, "not on disk"));
             continue;
         }
         DiskPlace place = state_.catalog.at(slot).place();
+        const size_t stored = place.units * kDiskUnitBytes;
+        if (get.or_less && !job.landing && get.into.size() > stored)
+            get.into = get.into.first(stored);
         const bool shaped = !job.landing || get.into.size() == job.landing->slab_bytes();
-        if (get.into.size() != place.units * kDiskUnitBytes || !shaped ||
+        if (get.into.size() != stored || !shaped ||
             reinterpret_cast<uintptr_t>(get.into.data()) % kDiskUnitBytes != 0) {
             refuse(job, i,
                    make_error(Code::invalid, "buffer of " + std::to_string(get.into.size()) +
-                                                 " bytes for a slab of " +
-                                                 std::to_string(place.units * kDiskUnitBytes) +
+                                                 " bytes for a slab of " + std::to_string(stored) +
                                                  ", or not aligned to 4 KiB"));
             continue;
         }

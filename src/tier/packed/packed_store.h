@@ -1,0 +1,33 @@
+// PackedStore: a tier whose slabs are packed on the way in and unpacked on the way out.
+//
+// A TierStore around another one. Puts are packed by one background thread of low priority that
+// takes a bounded share of a core; gets are read in small batches, so that unpacking (by threads of
+// their own) goes on beside reading. Slabs that are not packed are served as they are; those that
+// were packed in another way are given up. No landing: a get lands at one moment.
+#pragma once
+
+#include <memory>
+
+#include "base/clock.h"
+#include "tier/packed/slab_packing.h"
+#include "tier/tier.h"
+
+namespace quire {
+
+struct PackedOptions {
+    std::shared_ptr<const SlabPacking> packing;
+    uint32_t unpack_threads = 2;
+    double pack_share =
+        0.5;  // of one core, that packing takes at most; flush() does not wait for it
+    uint32_t max_pending_batches = 256;              // gets, and puts, accepted and not finished
+    uint64_t packed_bytes_max = uint64_t{64} << 20;  // packed, not yet stored
+    uint64_t get_batch_bytes = uint64_t{4} << 20;    // unpacked bytes read by one request
+    const Clock* clock = &system_clock();
+};
+
+// REQUIRES: a packing; 0 < pack_share <= 1. Throws std::system_error when the machine gives no more
+// threads.
+std::unique_ptr<TierStore> make_packed_store(std::unique_ptr<TierStore> inner,
+                                             const PackedOptions& options);
+
+}  // namespace quire

@@ -1,0 +1,263 @@
+// A tier that packs: what only it promises. What every tier does is in conformance_test.cc.
+#include "tier/packed/packed_store.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "base/fault_io.h"
+#include "base/io.h"
+#include "tier/disk/disk.h"
+#include "tier/packed/packed_slab.h"
+#include "tier/packed/zstd_packing.h"
+#include "tier/testing/sync_store.h"
+#include "tier/testing/temp_dir.h"
+
+namespace quire {
+namespace {
+
+using namespace quire::testing;
+
+// Keeps every n-th byte of a payload and fills the rest with it: smaller, and lossy on purpose.
+class EveryNth final : public SlabPacking {
+ public:
+    explicit EveryNth(uint32_t n, uint64_t transform = 7) : n_(n), transform_(transform) {}
+    PackingTag tag() const override { return {PackingId::ec, 1, {transform_, n_}}; }
+    std::string name() const override { return "every " + std::to_string(n_); }
+    bool lossless() const override { return false; }
+    bool pack(std::span<const std::byte> slab, std::vector<std::byte>* out) const override {
+        const size_t payload = slab_header(slab).payload_bytes;
+        for (size_t i = 0; i < payload; i += n_) out->push_back(slab[kSlabHeaderBytes + i]);
+        return true;
+    }
+    Status unpack(std::span<const std::byte> packed, std::span<std::byte> slab) const override {
+        const size_t payload = slab_header(slab).payload_bytes;
+        if (packed.size() != (payload + n_ - 1) / n_) return make_error(Code::corrupt, "too short");
+        for (size_t i = 0; i < payload; ++i) slab[kSlabHeaderBytes + i] = packed[i / n_];
+        return {};
+    }
+
+ private:
+    uint32_t n_;
+    uint64_t transform_;
+};
+
+// Says that it loses nothing, and loses the last byte.
+class Forgetful final : public SlabPacking {
+ public:
+    PackingTag tag() const override { return {PackingId::bx, 1, {}}; }
+    std::string name() const override { return "forgetful"; }
+    bool lossless() const override { return true; }
+    bool pack(std::span<const std::byte>, std::vector<std::byte>* out) const override {
+        out->push_back(std::byte{1});
+        return true;
+    }
+    Status unpack(std::span<const std::byte>, std::span<std::byte> slab) const override {
+        std::ranges::fill(slab.subspan(kSlabHeaderBytes), std::byte{0});
+        return {};
+    }
+};
+
+// Slabs whose payload is 16 times each byte.
+AlignedBytes smooth_slab(uint64_t number, uint64_t parent = 0) {
+    AlignedBytes slab = make_slab(number, parent, 64 << 10);
+    const size_t payload = slab_header(slab.span()).payload_bytes;
+    for (size_t i = 0; i < payload; ++i)
+        slab.span()[kSlabHeaderBytes + i] = static_cast<std::byte>(mix(number + i / 16) >> 8);
+    seal_slab(slab.span());
+    return slab;
+}
+
+class PackedStoreTest : public ::testing::Test {
+ protected:
+    PackedStoreTest() {
+        auto io = make_io_engine({});
+        QUIRE_CHECK(io.ok(), "no I/O engine");
+        io_ = std::move(*io);
+    }
+    std::unique_ptr<TierStore> disk(IoEngine* io = nullptr) {
+        DiskOptions options;
+        options.dir = dir_.path();
+        options.capacity_bytes = 64 << 20;
+        options.io = io ? io : io_.get();
+        auto store = open_disk_store(options);
+        QUIRE_CHECK(store.ok(), store.ok() ? "" : store.error().message.c_str());
+        return std::move(*store);
+    }
+    std::unique_ptr<TierStore> packed(std::shared_ptr<const SlabPacking> packing,
+                                      IoEngine* io = nullptr) {
+        return make_packed_store(disk(io), {.packing = std::move(packing), .pack_share = 1.0});
+    }
+
+    TempDir dir_;
+    std::unique_ptr<IoEngine> io_;
+};
+
+TEST_F(PackedStoreTest, BytesComeBackAndTakeLess) {
+    for (const auto& packing : {std::shared_ptr<const SlabPacking>(std::make_shared<EveryNth>(16)),
+                                make_zstd_packing()}) {
+        auto store = packed(packing);
+        std::vector<AlignedBytes> slabs;
+        std::vector<TierPut> puts;
+        for (uint64_t i = 1; i <= 40; ++i) slabs.push_back(smooth_slab(i, i - 1));
+        for (const AlignedBytes& slab : slabs) puts.push_back(put_of(slab));
+        for (const Status& status : put_wait(*store, puts)) ASSERT_TRUE(status.ok());
+        for (const AlignedBytes& slab : slabs) EXPECT_TRUE(reads_back(*store, slab));
+        const TierStats stats = store->stats();
+        EXPECT_EQ(stats.packed_blocks, 40u) << packing->name();
+        EXPECT_EQ(stats.unpacked_blocks, 40u);
+        EXPECT_LT(stats.packed_to_bytes * 4, stats.packed_from_bytes);
+        EXPECT_EQ(stats.packed_from_bytes, 40 * slabs[0].size());
+        for (const TierEntry& entry : *store->list()) EXPECT_LT(entry.bytes * 4, slabs[0].size());
+        std::vector<BlockKey> keys;
+        for (const TierPut& put : puts) keys.push_back(put.key);
+        store->erase(keys);
+    }
+}
+
+TEST_F(PackedStoreTest, WhatIsPackedSurvivesTheProcess) {
+    const AlignedBytes slab = smooth_slab(1);
+    {
+        auto store = packed(std::make_shared<EveryNth>(16));
+        ASSERT_TRUE(put_one(*store, slab).ok());
+        ASSERT_TRUE(store->flush(kTestTimeoutNs).ok());
+    }
+    auto store = packed(std::make_shared<EveryNth>(16));
+    EXPECT_TRUE(reads_back(*store, slab));
+    EXPECT_EQ(inspect_disk(dir_.path(), true).code(), Code::busy);
+    store.reset();
+    const auto report = inspect_disk(dir_.path(), true);
+    ASSERT_TRUE(report.ok());
+    EXPECT_EQ(report->verified_blocks, 1u) << "a packed slab is sound to who cannot unpack it";
+}
+
+TEST_F(PackedStoreTest, AnotherPackingIsGivenUpAndReplaced) {
+    const AlignedBytes slab = smooth_slab(1);
+    ASSERT_TRUE(put_one(*packed(std::make_shared<EveryNth>(16)), slab).ok());
+    for (const auto& other :
+         {std::shared_ptr<const SlabPacking>(std::make_shared<EveryNth>(8)), make_zstd_packing(),
+          std::shared_ptr<const SlabPacking>(std::make_shared<EveryNth>(8, 9))}) {
+        auto store = packed(other);
+        AlignedBytes into(slab.size());
+        EXPECT_EQ(get_one(*store, test_key(1), into).code(), Code::unsupported) << other->name();
+        EXPECT_FALSE(holds(*store, test_key(1)));
+        EXPECT_TRUE(put_one(*store, slab).ok());
+        EXPECT_TRUE(reads_back(*store, slab)) << other->name();
+    }
+}
+
+TEST_F(PackedStoreTest, AStoreThatDoesNotPackGivesNoPackedBytes) {
+    const AlignedBytes slab = smooth_slab(1);
+    ASSERT_TRUE(put_one(*packed(make_zstd_packing()), slab).ok());
+    auto store = disk();
+    AlignedBytes into(slab.size());
+    EXPECT_EQ(get_one(*store, test_key(1), into).code(), Code::invalid);
+}
+
+TEST_F(PackedStoreTest, PlainSlabsAreServedAsTheyAre) {
+    const AlignedBytes slab = smooth_slab(1), noise = make_slab(2);
+    ASSERT_TRUE(put_one(*disk(), slab).ok());
+    auto store = packed(make_zstd_packing());
+    EXPECT_TRUE(reads_back(*store, slab));
+    EXPECT_TRUE(put_one(*store, noise).ok()) << "what does not shrink is stored plain";
+    EXPECT_TRUE(reads_back(*store, noise));
+    EXPECT_EQ(store->stats().unpacked_blocks, 0u);
+    EXPECT_EQ(store->stats().pack_failures, 1u);
+}
+
+TEST_F(PackedStoreTest, LosslessIsProvenOnEachWrite) {
+    const AlignedBytes slab = smooth_slab(1);
+    auto store = packed(std::make_shared<Forgetful>());
+    ASSERT_TRUE(put_one(*store, slab).ok());
+    EXPECT_EQ(store->stats().packed_blocks, 0u);
+    EXPECT_TRUE(reads_back(*store, slab));
+}
+
+// Every field of the header that says how a slab is packed, changed alone under sound checksums.
+TEST_F(PackedStoreTest, OneChangedFieldIsNeverBytes) {
+    const EveryNth packing(16);
+    const AlignedBytes slab = smooth_slab(1);
+    std::vector<std::byte> scratch;
+    const SlabBuffer sound = pack_slab(packing, slab.span(), &scratch);
+    ASSERT_TRUE(sound);
+    const std::pair<size_t, size_t> fields[] = {
+        {offsetof(PackedPayload, packing), 4},     {offsetof(PackedPayload, version), 2},
+        {offsetof(PackedPayload, layer_count), 2}, {offsetof(PackedPayload, layer_bytes), 4},
+        {offsetof(PackedPayload, transform), 16},
+    };
+    for (const auto& [offset, bytes] : fields)
+        for (size_t bit = 0; bit < 8 * bytes; ++bit) {
+            AlignedBytes into(slab.size());
+            std::memcpy(into.span().data(), sound.bytes().data(), sound.bytes().size());
+            auto* field = reinterpret_cast<std::byte*>(&slab_header(into.span()).packed) + offset;
+            field[bit / 8] ^= std::byte{1} << (bit % 8);
+            EXPECT_FALSE(unpack_slab(packing, into.span(), &scratch).ok())
+                << "byte " << offset << " bit " << bit;
+        }
+}
+
+// One request of many comes back with a flipped bit, others of keys that are not there.
+TEST_F(PackedStoreTest, FailedReadsAreMissesAndCostNobodyElse) {
+    auto inner = make_io_engine({});
+    ASSERT_TRUE(inner.ok());
+    FaultIo faulty(std::move(*inner));
+    auto store = packed(std::make_shared<EveryNth>(16), &faulty);
+    std::vector<AlignedBytes> slabs, into;
+    std::vector<TierPut> puts;
+    std::vector<TierGet> gets;
+    for (uint64_t i = 0; i < 80; ++i) {
+        slabs.push_back(smooth_slab(i + 1));
+        into.emplace_back(slabs[0].size());
+        gets.push_back({i % 7 == 3 ? test_key(1000 + i) : test_key(i + 1), into.back().span()});
+    }
+    for (const AlignedBytes& slab : slabs) puts.push_back(put_of(slab));
+    for (const Status& status : put_wait(*store, puts)) ASSERT_TRUE(status.ok());
+    faulty.add({.kind = FaultKind::bit_flip, .bit = 8 * 5000, .op = IoOp::read});
+    const std::vector<Status> results = get_wait(*store, gets);
+    ASSERT_EQ(faulty.hits(), 1u);
+    int corrupt = 0;
+    for (uint64_t i = 0; i < 80; ++i) {
+        if (i % 7 == 3) {
+            EXPECT_EQ(results[i].code(), Code::miss) << i;
+        } else if (!results[i].ok()) {
+            EXPECT_EQ(results[i].code(), Code::corrupt) << i;
+            EXPECT_FALSE(holds(*store, gets[i].key));
+            ++corrupt;
+        } else {
+            EXPECT_TRUE(same_bytes(into[i], slabs[i])) << i;
+        }
+    }
+    EXPECT_EQ(corrupt, 1);
+    EXPECT_TRUE(get_wait(*store, {}).empty());
+}
+
+// More gets at once than the store below takes: busy is an answer, and every block has one.
+TEST_F(PackedStoreTest, ManyGetsAtOnceAllEnd) {
+    auto store = packed(std::make_shared<EveryNth>(16));
+    const AlignedBytes slab = smooth_slab(1);
+    ASSERT_TRUE(put_one(*store, slab).ok());
+    std::vector<AlignedBytes> into;
+    std::vector<Pending> pending(600);
+    size_t refused = 0;
+    for (Pending& p : pending) {
+        into.emplace_back(slab.size());
+        const Status accepted = store->get({{test_key(1), into.back().span()}}, p.done(), {});
+        if (accepted.ok()) continue;
+        EXPECT_EQ(accepted.code(), Code::busy);
+        p.done()(std::vector<Status>{accepted});
+        ++refused;
+    }
+    size_t ok = 0;
+    for (size_t i = 0; i < pending.size(); ++i) {
+        const std::vector<Status> results = pending[i].wait();
+        if (!results[0].ok()) continue;
+        ++ok;
+        EXPECT_TRUE(same_bytes(into[i], slab));
+    }
+    EXPECT_EQ(ok + refused, pending.size());
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,180 @@
+#include "tier/packed/unpacker.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "tier/packed/packed_slab.h"
+
+namespace quire {
+namespace {
+
+constexpr int kReadsAtOnce = 3;  // of one get
+
+}  // namespace
+
+struct Unpacker::Job {
+    std::vector<TierGet> gets;
+    std::vector<Status> results;  // of each slab, written once, by whoever has it in hand
+    TierDone done;
+    std::mutex mutex;
+    std::deque<std::pair<size_t, size_t>> unread;  // [first, end) of gets
+    int reading = 0;                               // ranges with the store below
+    size_t left = 0;                               // slabs without a result
+    bool reported = false;
+};
+
+// Tasks are as many as slabs are under way, which max_pending_batches bounds.
+Unpacker::Unpacker(TierStore& inner, const PackedOptions& options, PackCounters& counters)
+    : inner_(inner),
+      options_(options),
+      counters_(counters),
+      threads_("quire-unpack", options.unpack_threads, std::numeric_limits<uint32_t>::max()) {}
+
+Unpacker::~Unpacker() {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [this] { return open_jobs_ == 0; });
+}
+
+Status Unpacker::get(std::vector<TierGet> batch, TierDone done) {
+    auto job = std::make_shared<Job>();
+    job->gets = std::move(batch);
+    job->results.resize(job->gets.size());
+    job->left = job->gets.size();
+    job->done = std::move(done);
+    for (size_t at = 0, first = 0; at < job->gets.size(); first = at) {
+        for (uint64_t bytes = 0; at < job->gets.size() && bytes < options_.get_batch_bytes; ++at) {
+            job->gets[at].or_less = true;
+            bytes += job->gets[at].into.size();
+        }
+        job->unread.emplace_back(first, at);
+    }
+    if (job->unread.empty()) job->unread.emplace_back(0, 0);
+    {
+        std::lock_guard lock(mutex_);
+        ++open_jobs_;
+    }
+    Status accepted = read_next(job);
+    if (accepted.code() == Code::busy) {
+        leave();
+        return accepted;
+    }
+    if (!accepted.ok()) refuse_unread(job, accepted);
+    for (int i = 1; i < kReadsAtOnce; ++i) read_on(job);
+    return {};
+}
+
+// Hands the next range to the store below. ok as well when there is none. What was refused is
+// unread again.
+Status Unpacker::read_next(const std::shared_ptr<Job>& job) {
+    std::pair<size_t, size_t> range;
+    {
+        std::lock_guard lock(job->mutex);
+        if (job->unread.empty()) return {};
+        range = job->unread.front();
+        job->unread.pop_front();
+        ++job->reading;
+    }
+    const auto [first, end] = range;
+    const auto at = job->gets.begin();
+    std::vector<TierGet> some(at + static_cast<ptrdiff_t>(first), at + static_cast<ptrdiff_t>(end));
+    Status accepted = inner_.get(std::move(some),
+                                 [this, job, first = first](std::span<const Status> results) {
+                                     arrived(job, first, results);
+                                 },
+                                 {});
+    if (accepted.ok()) return {};
+    std::lock_guard lock(job->mutex);
+    job->unread.push_front(range);
+    --job->reading;
+    return accepted;
+}
+
+void Unpacker::read_on(const std::shared_ptr<Job>& job) {
+    const Status accepted = read_next(job);
+    if (accepted.ok()) return;
+    {
+        std::lock_guard lock(job->mutex);
+        if (job->reading > 0) return;  // the next to arrive asks again
+    }
+    refuse_unread(job, accepted);
+}
+
+void Unpacker::refuse_unread(const std::shared_ptr<Job>& job, const Status& why) {
+    size_t refused = 0;
+    {
+        std::lock_guard lock(job->mutex);
+        for (const auto& [first, end] : job->unread)
+            for (size_t i = first; i < end; ++i, ++refused) job->results[i] = why;
+        job->unread.clear();
+    }
+    settle(job, refused);
+}
+
+// On a thread of the store's, which may not be called from here.
+void Unpacker::arrived(const std::shared_ptr<Job>& job, size_t first,
+                       std::span<const Status> results) {
+    {
+        std::lock_guard lock(job->mutex);
+        --job->reading;
+        std::ranges::copy(results, job->results.begin() + static_cast<ptrdiff_t>(first));
+    }
+    submit([this, job] { read_on(job); });
+    size_t failed = 0;
+    for (size_t i = first; i < first + results.size(); ++i) {
+        if (!results[i - first].ok())
+            ++failed;
+        else
+            submit([this, job, i] {
+                unpack(*job, i);
+                settle(job, 1);
+            });
+    }
+    submit([this, job, failed] { settle(job, failed); });
+}
+
+void Unpacker::submit(std::function<void()> task) {
+    const Status accepted = threads_.submit(std::move(task));
+    QUIRE_CHECK(accepted.ok(), "the queue of unpacking has no bound");
+}
+
+void Unpacker::unpack(Job& job, size_t i) {
+    thread_local std::vector<std::byte> scratch;
+    const TierGet& get = job.gets[i];
+    const bool packed = slab_header(std::span<const std::byte>(get.into)).packed.packing != 0;
+    const int64_t begin_ns = options_.clock->monotonic_ns();
+    Status done = unpack_slab(*options_.packing, get.into, &scratch);
+    counters_.unpack_ns += static_cast<uint64_t>(options_.clock->monotonic_ns() - begin_ns);
+    counters_.unpacked_blocks += packed && done.ok();
+    if (done.ok()) return;
+    // A buffer of another size is the caller's mistake, and must not cost the block.
+    if (done.code() != Code::invalid) {
+        limited_log_.warn("slab_not_unpacked", "{}; a miss", done.error().message);
+        inner_.erase({&get.key, 1});
+    }
+    job.results[i] = std::move(done);
+}
+
+// `slabs` more have their results.
+void Unpacker::settle(const std::shared_ptr<Job>& job, size_t slabs) {
+    {
+        std::lock_guard lock(job->mutex);
+        job->left -= slabs;
+        if (job->left > 0 || job->reported) return;
+        // A read of nothing, and the last task of a batch that failed whole, come here too.
+        job->reported = true;
+    }
+    counters_.pending_gets -= 1;
+    job->done(job->results);
+    leave();
+}
+
+void Unpacker::leave() {
+    std::lock_guard lock(mutex_);
+    --open_jobs_;
+    idle_.notify_all();
+}
+
+}  // namespace quire
