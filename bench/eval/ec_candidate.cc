@@ -1,36 +1,30 @@
 #include "bench/eval/ec_candidate.h"
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 
 #include "base/check.h"
 #include "bench/eval/means.h"
-#include "codec/ec/ec.h"
+#include "codec/ec/block.h"
 
 namespace quire::bench {
 namespace {
 
 constexpr std::string_view kPrefix = "ec:";
 constexpr double kBitsMin = 0.5, kBitsMax = 8;
-
-// What all candidates of a model share.
-struct Shared {
-    ModelMeans means;
-    codec::ec::Model model;
-    codec::ec::Coder coder;
-
-    Shared(ModelMeans m, codec::ec::Model learned)
-        : means(std::move(m)), model(std::move(learned)), coder(model) {}
-    Shared(const Shared&) = delete;
-};
+constexpr uint32_t kTokens = 64;  // of a block
 
 class Ec final : public Candidate {
  public:
-    Ec(std::string name, std::shared_ptr<const Shared> shared, double bits)
+    Ec(std::string name, std::shared_ptr<const ModelMeans> means,
+       std::vector<codec::ec::BlockCoder> chains, std::vector<std::vector<uint16_t>> layers,
+       double bits)
         : name_(std::move(name)),
-          shared_(std::move(shared)),
-          wanted_(bits),
-          step_(shared_->coder.step_for(bits)) {}
+          means_(std::move(means)),
+          chains_(std::move(chains)),
+          layers_(std::move(layers)),
+          wanted_(bits) {}
 
     std::string name() const override { return name_; }
     // As stored; before anything was, as asked for.
@@ -40,48 +34,75 @@ class Ec final : public Candidate {
                            : wanted_;
     }
 
-    void apply(const KvSpan& span) const override { apply_all({&span, 1}); }
+    // A head has no bytes of its own.
+    void apply(const KvSpan&) const override { QUIRE_CHECK(false, "ec codes whole chains"); }
 
     void apply_all(std::span<const KvSpan> spans) const override {
-        codec::ec::Decoded decoded(spans.empty() ? 0 : spans[0].tokens);
-        while (!spans.empty()) {
-            size_t heads = 1;
-            while (heads < spans.size() && spans[heads].layer == spans[0].layer) ++heads;
-            code_layer(spans.first(heads), &decoded);
-            spans = spans.subspan(heads);
-        }
+        if (spans.empty()) return;
+        for (size_t chain = 0; chain < chains_.size(); ++chain) apply_chain(chain, spans);
     }
 
  private:
-    void code_layer(std::span<const KvSpan> spans, codec::ec::Decoded* decoded) const {
-        const codec::ec::Model& model = shared_->model;
+    void apply_chain(size_t chain, std::span<const KvSpan> spans) const {
+        std::vector<std::vector<const KvSpan*>> heads(layers_[chain].size());
         for (const KvSpan& s : spans) {
-            const auto way = [&](Turn turn) {
-                shared_->means.turn(s.layer, s.first, s.first + s.tokens, turn, s.k);
-            };
-            way(Turn::back);
-            code(model.k[s.layer][s.head], s.k, s.tokens, decoded);
-            way(Turn::forward);
+            const auto layer = std::ranges::find(layers_[chain], s.layer);
+            if (layer != layers_[chain].end())
+                heads[static_cast<size_t>(layer - layers_[chain].begin())].push_back(&s);
         }
-        for (const KvSpan& s : spans) code(model.v[s.layer][s.head], s.v, s.tokens, decoded);
+        QUIRE_CHECK(std::ranges::none_of(heads, [](const auto& h) { return h.empty(); }),
+                    "ec codes whole chains");
+        const uint32_t tokens = spans[0].tokens;
+        for (uint32_t first = 0; first < tokens; first += kTokens)
+            apply_block(chains_[chain], heads, first, std::min(tokens - first, kTokens));
     }
 
-    void code(const codec::ec::HeadModel& head, float* numbers, uint32_t tokens,
-              codec::ec::Decoded* decoded) const {
-        const std::span<float> rows(numbers, size_t{tokens} * head.head_dim);
-        const std::vector<float> expected = decoded->expect(head);
+    void apply_block(const codec::ec::BlockCoder& coder,
+                     const std::vector<std::vector<const KvSpan*>>& heads, uint32_t first,
+                     uint32_t tokens) const {
+        codec::ec::BlockScratch scratch;
         std::vector<std::byte> bytes;
-        shared_->coder.encode(head, step_, rows, expected, &bytes);
-        const bool back = shared_->coder.decode(head, step_, bytes, expected, rows);
-        QUIRE_CHECK(back, "ec cannot read what it wrote");
-        decoded->add(head, rows);
+        const auto rows_of = [&](const KvSpan& s, float* side) {
+            return std::span(side + size_t{first} * s.head_dim, size_t{tokens} * s.head_dim);
+        };
+        const auto each = [&](uint32_t layer, const auto& f) {
+            for (size_t h = 0; h < heads[layer].size(); ++h) f(*heads[layer][h], h);
+        };
+        const auto turn = [&](const KvSpan& s, Turn way, std::span<float> k) {
+            means_->turn(s.layer, s.first + first, s.first + first + tokens, way, k.data());
+        };
+        coder.encode(
+            tokens,
+            [&](uint32_t layer, const codec::ec::LayerRows& rows) {
+                each(layer, [&](const KvSpan& s, size_t h) {
+                    const auto k = rows_of(s, s.k), v = rows_of(s, s.v);
+                    turn(s, Turn::back, k);
+                    std::ranges::copy(k, rows.k.begin() + static_cast<int64_t>(h * k.size()));
+                    std::ranges::copy(v, rows.v.begin() + static_cast<int64_t>(h * v.size()));
+                    numbers_ += k.size() + v.size();
+                });
+            },
+            &scratch, &bytes);
+        const Status back = coder.decode(
+            bytes, tokens,
+            [&](uint32_t layer, const codec::ec::LayerRows& rows) {
+                each(layer, [&](const KvSpan& s, size_t h) {
+                    const auto k = rows_of(s, s.k), v = rows_of(s, s.v);
+                    std::ranges::copy(rows.k.subspan(h * k.size(), k.size()), k.begin());
+                    std::ranges::copy(rows.v.subspan(h * v.size(), v.size()), v.begin());
+                    turn(s, Turn::forward, k);
+                });
+            },
+            &scratch);
+        QUIRE_CHECK(back.ok(), "ec cannot read what it wrote");
         bytes_ += bytes.size();
-        numbers_ += rows.size();
     }
 
     std::string name_;
-    std::shared_ptr<const Shared> shared_;
-    double wanted_, step_;
+    std::shared_ptr<const ModelMeans> means_;
+    std::vector<codec::ec::BlockCoder> chains_;
+    std::vector<std::vector<uint16_t>> layers_;
+    double wanted_;
     mutable std::atomic<uint64_t> bytes_ = 0;
     mutable std::atomic<uint64_t> numbers_ = 0;
 };
@@ -104,11 +125,19 @@ Result<std::vector<std::unique_ptr<Candidate>>> ec_candidates(
     if (!learned.ok()) return learned.error();
     auto means = ModelMeans::from(model, sidecar);
     if (!means.ok()) return means.error();
-    const auto shared =
-        std::make_shared<const Shared>(std::move(means).value(), std::move(learned).value());
+    const auto shared = std::make_shared<const ModelMeans>(std::move(means).value());
+    const std::vector<std::vector<uint16_t>> layers = codec::ec::chains_of(sidecar.layers);
     std::vector<std::unique_ptr<Candidate>> out;
-    for (const std::string& name : names)
-        out.push_back(std::make_unique<Ec>(name, shared, ec_bits(name).value_or(kBitsMax)));
+    for (const std::string& name : names) {
+        const double bits = ec_bits(name).value_or(kBitsMax);
+        std::vector<codec::ec::BlockCoder> chains;
+        for (const std::vector<uint16_t>& chain : layers) {
+            auto coder = codec::ec::BlockCoder::create(*learned, chain, bits);
+            if (!coder.ok()) return coder.error();
+            chains.push_back(std::move(coder).value());
+        }
+        out.push_back(std::make_unique<Ec>(name, shared, std::move(chains), layers, bits));
+    }
     return out;
 }
 

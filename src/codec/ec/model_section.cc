@@ -67,6 +67,16 @@ Status read_classes(Reader* reader, std::vector<ClassModel>* classes) {
     return {};
 }
 
+// Numbers of a token in earlier layers of the same kind and window.
+size_t numbers_before(const std::vector<SidecarLayer>& layers, size_t layer) {
+    size_t sum = 0;
+    for (size_t l = 0; l < layer; ++l)
+        if (layers[l].kind == layers[layer].kind &&
+            layers[l].window_tokens == layers[layer].window_tokens)
+            sum += size_t{2} * layers[l].kv_heads * layers[l].head_dim;
+    return sum;
+}
+
 // `decoded`: numbers of a token that are decoded before the head is.
 Status read_head(Reader* reader, uint32_t head_dim, const float* mean, size_t decoded,
                  HeadModel* head) {
@@ -123,21 +133,21 @@ Result<Model> Model::of(const Sidecar& sidecar) {
     Model model;
     Reader reader(section->bytes);
     QUIRE_TRY(read_classes(&reader, &model.classes));
+    model.layers = sidecar.layers;
     const std::pair<std::vector<std::vector<HeadModel>>*, const std::vector<float>*> sides[] = {
         {&model.k, &sidecar.k_mean_before}, {&model.v, &sidecar.v_mean}};
     for (const auto& [side, means] : sides) {
         const float* mean = means->data();
-        size_t layers_before = 0;  // their numbers of a token
-        for (const SidecarLayer& layer : sidecar.layers) {
+        for (size_t l = 0; l < sidecar.layers.size(); ++l) {
+            const SidecarLayer& layer = sidecar.layers[l];
             const size_t width = size_t{layer.kv_heads} * layer.head_dim;
-            size_t decoded = layers_before + (side == &model.v ? width : 0);
+            size_t decoded = numbers_before(sidecar.layers, l) + (side == &model.v ? width : 0);
             std::vector<HeadModel>& heads = side->emplace_back(layer.kv_heads);
             for (HeadModel& head : heads) {
                 QUIRE_TRY(read_head(&reader, layer.head_dim, mean, decoded, &head));
                 mean += layer.head_dim;
                 decoded += layer.head_dim;
             }
-            layers_before += 2 * width;
         }
     }
     if (!reader.at_end()) return damaged("goes on after its last head");

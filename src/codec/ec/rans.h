@@ -1,15 +1,12 @@
-// Interleaved rANS with static tables: four states take turns, so that a decoder has four
-// dependency chains at once. Probabilities are in 4096ths, states renormalise by 16 bits.
-//
-// A stream is the four final states (32 bits each), then 16-bit words, little-endian. Symbols come
-// out in the order in which they went in. Plain values; any thread.
+// Interleaved rANS with static tables. Probabilities are in 4096ths; states hold 31 bits and are
+// renormalised by 16. Symbols come in runs of up to kLanes, one for each state of a group, and runs
+// take turns between the groups; so a decoder has vectors of states, and several chains of them.
+// Symbols come out in the order in which they went in. Plain values; any thread.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
 namespace quire::codec::ec {
 
@@ -17,7 +14,17 @@ inline constexpr uint32_t kProbabilityBits = 12;
 inline constexpr uint32_t kProbabilities = 1u << kProbabilityBits;
 inline constexpr uint32_t kSymbols = 49;  // -24 to 24
 inline constexpr int32_t kLargest = 24;   // and beyond: an escape follows elsewhere
-inline constexpr size_t kStateBytes = 16;
+inline constexpr uint8_t kZeroSymbol = kLargest;
+
+inline constexpr uint32_t kLanes = 16;  // states of a group
+inline constexpr uint32_t kGroups = 2;  // that take turns
+inline constexpr uint32_t kStates = kLanes * kGroups;
+inline constexpr uint32_t kStateLow = 1u << 15;  // states are that or more between symbols
+// From this on times the frequency a state gives 16 bits away before it takes the symbol.
+inline constexpr uint32_t kStateBits = 31;
+inline constexpr uint32_t kFullShift = kStateBits - kProbabilityBits;
+
+using States = std::array<uint32_t, kStates>;
 
 // A distribution of symbols. Every symbol can be coded.
 class RansTable {
@@ -31,44 +38,25 @@ class RansTable {
 
     uint32_t frequency(uint32_t symbol) const { return frequency_[symbol]; }
     uint32_t first(uint32_t symbol) const { return first_[symbol]; }
-    // The symbol whose range holds `slot` (below kProbabilities).
-    uint32_t symbol_at(uint32_t slot) const { return by_slot_[slot]; }
     double entropy_bits() const;
     double cost_bits(uint32_t symbol) const;
+
+    // By slot, the low bits of a state: how far the slot is in its symbol's range, the symbol's
+    // frequency from bit 12 on, the symbol from bit 24 on.
+    static constexpr uint32_t kFrequencyShift = 12, kSymbolShift = 24, kFieldMask = 0xfff;
+    const uint32_t* slots() const { return slots_.data(); }
+    // By symbol: where its range begins, its frequency from bit 12 on.
+    const uint32_t* symbols() const { return symbols_.data(); }
+    // By symbol: 1 / frequency, a little more, so that a state times it is never below a quotient
+    // that is a whole number.
+    const double* inverses() const { return inverses_.data(); }
 
  private:
     Frequencies frequency_;
     std::array<uint16_t, kSymbols> first_;
-    std::array<uint8_t, kProbabilities> by_slot_;
-};
-
-struct CodedSymbol {
-    uint8_t symbol = 0;
-    const RansTable* table = nullptr;
-};
-
-// Appends the stream to `out`.
-void rans_encode(std::span<const CodedSymbol> symbols, std::vector<std::byte>* out);
-
-// Reads symbols one after the other. Any bytes give some symbols; nothing outside them is read.
-class RansReader {
- public:
-    explicit RansReader(std::span<const std::byte> stream);
-    uint32_t next(const RansTable& table);
-    // Bytes of the stream that were read so far.
-    size_t used_bytes() const { return at_; }
-    // After the last symbol: every state is the one that the encoder began with, and no word was
-    // missing. So nearly every stream that was not meant for these tables is found out.
-    bool ended_well() const;
-
- private:
-    uint32_t word();
-
-    std::span<const std::byte> stream_;
-    size_t at_ = 0;
-    std::array<uint32_t, 4> states_;
-    uint32_t turn_ = 0;
-    bool short_ = false;
+    std::array<uint32_t, kSymbols> symbols_;
+    std::array<double, kSymbols> inverses_;
+    std::array<uint32_t, kProbabilities> slots_;
 };
 
 }  // namespace quire::codec::ec

@@ -1,0 +1,337 @@
+#include "codec/ec/block.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+#include "codec/ec/chain.h"
+
+namespace quire::codec::ec {
+namespace {
+
+struct Header {
+    uint32_t step = 0;  // its bits as a float
+    uint32_t words = 0;
+};
+static_assert(sizeof(Header) == 8);
+constexpr size_t kWordBytes = 2;
+constexpr int kVarintBytes = 4;
+
+// Below 128 a byte; else seven bits a byte, the lowest first, the top bit says that more follow.
+void put_varint(uint32_t value, std::vector<std::byte>* out) {
+    for (; value >= 0x80; value >>= 7) out->push_back(static_cast<std::byte>(value | 0x80));
+    out->push_back(static_cast<std::byte>(value));
+}
+
+class Varints {
+ public:
+    explicit Varints(std::span<const std::byte> bytes) : bytes_(bytes) {}
+    // 0 past the end; below 2 kIntegerMax.
+    int32_t next() {
+        uint32_t value = 0;
+        short_ |= at_ == bytes_.size();
+        for (int i = 0; i < kVarintBytes && at_ < bytes_.size(); ++i) {
+            const auto byte = static_cast<uint32_t>(bytes_[at_++]);
+            value |= (byte & 0x7f) << (7 * i);
+            if (byte < 0x80) break;
+        }
+        return static_cast<int32_t>(value & (2 * kIntegerMax - 1));
+    }
+    bool ended_well() const { return !short_ && at_ == bytes_.size(); }
+
+ private:
+    std::span<const std::byte> bytes_;
+    size_t at_ = 0;
+    bool short_ = false;
+};
+
+// Grows only.
+template <typename T>
+T* room(std::vector<T>* buffer, size_t n) {
+    if (buffer->size() < n) buffer->resize(n);
+    return buffer->data();
+}
+
+}  // namespace
+
+struct BlockScratch::Buffers {
+    std::vector<float> rows, columns, expected, components;
+    std::vector<uint8_t> symbols, history;
+    std::vector<float> history_scales;
+    std::vector<int32_t> integers;
+    std::vector<uint16_t> used, all;
+    std::vector<std::byte> words, escapes;
+    // Of the last block that had another step than its coder's, and whose it was.
+    Rate rate;
+    std::shared_ptr<const void> chain;
+};
+
+BlockScratch::BlockScratch() : buffers_(std::make_unique<Buffers>()) {}
+BlockScratch::~BlockScratch() = default;
+BlockScratch::BlockScratch(BlockScratch&&) noexcept = default;
+BlockScratch& BlockScratch::operator=(BlockScratch&&) noexcept = default;
+
+namespace {
+
+// What was decoded of the last heads.
+class History {
+ public:
+    History(uint32_t heads, uint32_t dims_max, uint32_t stride, std::vector<uint8_t>* bytes,
+            std::vector<float>* scales)
+        : heads_(heads),
+          stride_(stride),
+          head_bytes_(size_t{dims_max} * stride),
+          bytes_(room(bytes, heads * head_bytes_)),
+          scales_(room(scales, size_t{heads} * stride)) {}
+
+    HistoryView view(size_t head) const {
+        return {bytes_ + head % heads_ * head_bytes_, scales_ + head % heads_ * stride_};
+    }
+    void keep(const Kernels& kernels, const HeadPlan& plan, size_t head, const float* columns) {
+        kernels.remember({.columns = columns,
+                          .mean = plan.mean.data(),
+                          .inverse = plan.inverse.data(),
+                          .dims = plan.dims,
+                          .stride = stride_,
+                          .bytes = bytes_ + head % heads_ * head_bytes_,
+                          .scales = scales_ + head % heads_ * stride_});
+    }
+
+ private:
+    size_t heads_;
+    uint32_t stride_;
+    size_t head_bytes_;
+    uint8_t* bytes_;
+    float* scales_;
+};
+
+// What encoding and decoding have in common.
+struct Work {
+    const Kernels& kernels;
+    uint32_t tokens;
+    uint32_t stride;
+    History history;
+
+    // Columns of what is expected of a head.
+    void expect(const HeadPlan& plan, size_t head, float* columns) const {
+        for (uint32_t d = 0; d < plan.dims; ++d)
+            std::fill_n(columns + size_t{d} * stride, stride, plan.mean[d]);
+        for (const Foretelling& one : plan.foretold_by)
+            kernels.predict({.weights = one.weights.data(),
+                             .offsets = one.offsets.data(),
+                             .weight_scales = one.scales.data(),
+                             .history = history.view(head - one.back),
+                             .dims = one.dims,
+                             .outputs = plan.dims,
+                             .out = columns,
+                             .stride = stride});
+    }
+    void multiply(const std::vector<float>& matrix, uint32_t dims, std::span<const uint16_t> used,
+                  const float* x, float* out) const {
+        kernels.multiply({.matrix = matrix.data(),
+                          .inputs = dims,
+                          .outputs = dims,
+                          .used = used,
+                          .x = x,
+                          .out = out,
+                          .stride = stride});
+    }
+};
+
+}  // namespace
+
+struct BlockCoder::Encoding {
+    const Chain& chain;
+    BlockScratch::Buffers& buffers;
+    Work work;
+    uint32_t not_finite = 0;
+
+    // One head's rows become symbols, and what the decoder will have of it.
+    void head(size_t index, const float* rows) {
+        const HeadPlan& plan = chain.heads[index];
+        const size_t numbers = size_t{plan.dims} * work.stride;
+        float* columns = room(&buffers.columns, numbers);
+        float* expected = room(&buffers.expected, numbers);
+        float* components = room(&buffers.components, numbers);
+        work.kernels.to_columns(rows, work.tokens, plan.dims, work.stride, columns);
+        work.expect(plan, index, expected);
+        not_finite += work.kernels.subtract(columns, expected, plan.dims, work.stride);
+        std::fill_n(components, numbers, 0.0f);
+        work.multiply(plan.components, plan.dims,
+                      std::span<const uint16_t>(buffers.all).first(plan.dims), columns, components);
+        buffers.used.clear();
+        for (uint32_t c = 0; c < plan.dims; ++c)
+            component(plan, c, components + size_t{c} * work.stride);
+        if (!plan.foretells) return;
+        work.multiply(plan.restore, plan.dims, buffers.used, components, expected);
+        work.history.keep(work.kernels, plan, index, expected);
+    }
+
+    void component(const HeadPlan& plan, uint32_t c, float* x) {
+        const Steps steps = chain.steps_of(plan, chain.rate, c);
+        int32_t* integers = room(&buffers.integers, work.stride);
+        uint8_t* symbols = buffers.symbols.data() + (plan.first_component + c) * work.stride;
+        const bool escapes = work.kernels.quantise(steps, x, work.stride, symbols, integers);
+        std::fill(symbols + work.tokens, symbols + work.stride, kZeroSymbol);
+        if (work.kernels.dequantise(steps, symbols, work.stride, x) != 0)
+            buffers.used.push_back(static_cast<uint16_t>(c));
+        for (uint32_t t = 0; escapes && t < work.tokens; ++t) {
+            if (std::abs(integers[t]) < kLargest) continue;
+            put_varint(static_cast<uint32_t>(std::abs(integers[t]) - kLargest), &buffers.escapes);
+            x[t] = number_of(steps, integers[t]);
+        }
+    }
+
+    // All symbols, last to first, then everything in its place.
+    void finish(std::vector<std::byte>* out) {
+        const size_t room_bytes = chain.components * work.stride * kWordBytes;
+        std::byte* words = room(&buffers.words, room_bytes);
+        SymbolWriter writer{.end = words + room_bytes};
+        writer.states.fill(kStateLow);
+        const uint64_t runs = chain.components * uint64_t{work.stride / kLanes};
+        writer.turn = static_cast<uint32_t>(runs % kGroups);
+        for (size_t c = chain.components; c-- > 0;)
+            work.kernels.write(&writer, chain.tables[chain.rate.classes[c]], work.tokens,
+                               buffers.symbols.data() + c * work.stride);
+        const size_t word_bytes = static_cast<size_t>(words + room_bytes - writer.end);
+        const Header header{std::bit_cast<uint32_t>(chain.rate.step),
+                            static_cast<uint32_t>(word_bytes / kWordBytes)};
+        const auto append = [&](const void* from, size_t bytes) {
+            const auto* first = static_cast<const std::byte*>(from);
+            out->insert(out->end(), first, first + bytes);
+        };
+        append(&header, sizeof(header));
+        append(writer.states.data(), sizeof(States));
+        append(writer.end, word_bytes);
+        append(buffers.escapes.data(), buffers.escapes.size());
+    }
+};
+
+uint32_t BlockCoder::encode(uint32_t tokens, const Rows& read, BlockScratch* scratch,
+                            std::vector<std::byte>* out) const {
+    QUIRE_CHECK(tokens > 0 && tokens <= kBlockTokensMax, "ec: a block of too many tokens");
+    BlockScratch::Buffers& buffers = *scratch->buffers_;
+    const uint32_t stride = (tokens + kLanes - 1) / kLanes * kLanes;
+    Encoding job{*chain_,
+                 buffers,
+                 {*kernels_, tokens, stride,
+                  History(chain_->reach + 1, chain_->dims_max, stride, &buffers.history,
+                          &buffers.history_scales)}};
+    room(&buffers.symbols, chain_->components * stride);
+    buffers.escapes.clear();
+    while (buffers.all.size() < chain_->dims_max)
+        buffers.all.push_back(static_cast<uint16_t>(buffers.all.size()));
+    for (uint32_t i = 0; i < layers(); ++i) {
+        const Chain::Layer& layer = chain_->layers[i];
+        const size_t head_numbers = size_t{tokens} * layer.head_dim;
+        const size_t side = layer.kv_heads * head_numbers;
+        float* rows = room(&buffers.rows, 2 * side);
+        read(i, {{rows, side}, {rows + side, side}});
+        for (size_t h = 0; h < size_t{2} * layer.kv_heads; ++h)
+            job.head(layer.first_head + h, rows + h * head_numbers);
+    }
+    job.finish(out);
+    return job.not_finite;
+}
+
+struct BlockCoder::Decoding {
+    const Chain& chain;
+    const Rate& rate;
+    BlockScratch::Buffers& buffers;
+    Work work;
+    SymbolReader reader;
+    Varints escapes;
+
+    void head(size_t index, float* rows) {
+        const HeadPlan& plan = chain.heads[index];
+        const size_t numbers = size_t{plan.dims} * work.stride;
+        float* columns = room(&buffers.expected, numbers);
+        float* components = room(&buffers.components, numbers);
+        uint8_t* symbols = room(&buffers.symbols, numbers);
+        buffers.used.clear();
+        for (uint32_t c = 0; c < plan.dims; ++c)
+            component(plan, c, symbols + size_t{c} * work.stride,
+                      components + size_t{c} * work.stride);
+        work.expect(plan, index, columns);
+        work.multiply(plan.restore, plan.dims, buffers.used, components, columns);
+        if (plan.foretells) work.history.keep(work.kernels, plan, index, columns);
+        work.kernels.to_rows(columns, work.tokens, plan.dims, work.stride, rows);
+    }
+
+    void component(const HeadPlan& plan, uint32_t c, uint8_t* symbols, float* x) {
+        const RansTable& table = chain.tables[rate.classes[plan.first_component + c]];
+        const Steps steps = chain.steps_of(plan, rate, c);
+        work.kernels.read(&reader, table, work.tokens, symbols);
+        const uint32_t seen = work.kernels.dequantise(steps, symbols, work.stride, x);
+        if (seen != 0) buffers.used.push_back(static_cast<uint16_t>(c));
+        if ((seen & 2) == 0) return;
+        for (uint32_t t = 0; t < work.tokens; ++t) {
+            const int32_t integer = symbols[t] - kLargest;
+            if (std::abs(integer) < kLargest) continue;
+            const int32_t more = escapes.next();
+            x[t] = number_of(steps, integer > 0 ? integer + more : integer - more);
+        }
+    }
+
+    bool ended_well() const {
+        return !reader.short_ && reader.left_words == 0 && escapes.ended_well() &&
+               std::ranges::all_of(reader.states, [](uint32_t s) { return s == kStateLow; });
+    }
+};
+
+namespace {
+
+bool is_state(uint32_t s) {
+    return s >= kStateLow && s >> kStateBits == 0;
+}
+
+Error damaged() {
+    return make_error(Code::corrupt, "ec: the block is damaged, or was written for other layers");
+}
+
+}  // namespace
+
+Status BlockCoder::decode(std::span<const std::byte> bytes, uint32_t tokens, const Rows& landed,
+                          BlockScratch* scratch) const {
+    QUIRE_CHECK(tokens > 0 && tokens <= kBlockTokensMax, "ec: a block of too many tokens");
+    BlockScratch::Buffers& buffers = *scratch->buffers_;
+    Header header;
+    constexpr size_t kBeforeWords = sizeof(header) + sizeof(States);
+    if (bytes.size() < kBeforeWords) return damaged();
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    SymbolReader reader{.words = bytes.data() + kBeforeWords, .left_words = header.words};
+    std::memcpy(reader.states.data(), bytes.data() + sizeof(header), sizeof(States));
+    const auto step = std::bit_cast<float>(header.step);
+    if (!(double{step} >= chain_->step_low && double{step} <= chain_->step_high) ||
+        header.words > (bytes.size() - kBeforeWords) / kWordBytes ||
+        !std::ranges::all_of(reader.states, is_state))
+        return damaged();
+    const bool own = step == chain_->rate.step;
+    if (!own && (step != buffers.rate.step || buffers.chain != chain_)) {
+        buffers.rate = chain_->rate_of(step);
+        buffers.chain = chain_;
+    }
+    const uint32_t stride = (tokens + kLanes - 1) / kLanes * kLanes;
+    Decoding job{*chain_,
+                 own ? chain_->rate : buffers.rate,
+                 buffers,
+                 {*kernels_, tokens, stride,
+                  History(chain_->reach + 1, chain_->dims_max, stride, &buffers.history,
+                          &buffers.history_scales)},
+                 reader,
+                 Varints(bytes.subspan(kBeforeWords + header.words * kWordBytes))};
+    for (uint32_t i = 0; i < layers(); ++i) {
+        const Chain::Layer& layer = chain_->layers[i];
+        const size_t head_numbers = size_t{tokens} * layer.head_dim;
+        const size_t side = layer.kv_heads * head_numbers;
+        float* rows = room(&buffers.rows, 2 * side);
+        for (size_t h = 0; h < size_t{2} * layer.kv_heads; ++h)
+            job.head(layer.first_head + h, rows + h * head_numbers);
+        landed(i, {{rows, side}, {rows + side, side}});
+    }
+    if (!job.ended_well()) return damaged();
+    return {};
+}
+
+}  // namespace quire::codec::ec

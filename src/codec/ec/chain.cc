@@ -1,0 +1,239 @@
+#include "codec/ec/chain.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace quire::codec::ec {
+namespace {
+
+constexpr int kWeightMax = 127;
+
+// matrix [inputs][outputs] in panels.
+std::vector<float> in_panels(const std::vector<float>& matrix, uint32_t inputs, uint32_t outputs) {
+    std::vector<float> out(matrix.size());
+    for (size_t i = 0; i < inputs; ++i)
+        for (size_t o = 0; o < outputs; ++o)
+            out[(o / kPanel * inputs + i) * kPanel + o % kPanel] = matrix[i * outputs + o];
+    return out;
+}
+
+std::vector<float> transposed(const std::vector<float>& matrix, uint32_t n) {
+    std::vector<float> out(matrix.size());
+    for (size_t i = 0; i < n; ++i)
+        for (size_t j = 0; j < n; ++j) out[j * n + i] = matrix[i * n + j];
+    return out;
+}
+
+// The power of two at or below the deviation of each number of what is left after prediction; only
+// additions and products, so that it is the same on every machine.
+std::vector<float> sizes_of(const HeadModel& head) {
+    const size_t n = head.head_dim;
+    std::vector<float> sizes(n);
+    for (size_t d = 0; d < n; ++d) {
+        double variance = 0;
+        for (size_t c = 0; c < n; ++c) {
+            const double part = double{head.restore[c * n + d]} * double{head.deviations[c]};
+            variance += part * part;
+        }
+        int exponent = 0;
+        std::frexp(std::clamp(variance, 0x1p-80, 0x1p80), &exponent);
+        sizes[d] = std::ldexp(1.0f, (exponent - 1) / 2);
+    }
+    return sizes;
+}
+
+// `weights` [dims][outputs] of an earlier head whose numbers have these sizes.
+Foretelling foretelling(uint32_t back, const std::vector<float>& sizes,
+                        const std::vector<float>& weights, uint32_t outputs) {
+    const auto dims = static_cast<uint32_t>(sizes.size());
+    Foretelling out{.back = back, .dims = dims};
+    out.weights.resize(weights.size());
+    for (size_t o = 0; o < outputs; ++o) {
+        float largest = 0;
+        const auto weight = [&](size_t i) { return weights[i * outputs + o] * sizes[i]; };
+        for (size_t i = 0; i < dims; ++i) largest = std::max(largest, std::fabs(weight(i)));
+        const float scale = largest > 0 ? largest / kWeightMax : 1;
+        int32_t sum = 0;
+        for (size_t i = 0; i < dims; ++i) {
+            const auto w = static_cast<int8_t>(std::nearbyint(
+                std::clamp(weight(i) / scale, float{-kWeightMax}, float{kWeightMax})));
+            const size_t panel = o / kPanel * (dims / kQuad) + i / kQuad;
+            out.weights[(panel * kPanel + o % kPanel) * kQuad + i % kQuad] = w;
+            sum += w;
+        }
+        out.offsets.push_back(-kHistoryZero * sum);
+        out.scales.push_back(scale);
+    }
+    return out;
+}
+
+// The heads of one layer, in the order of coding.
+std::vector<const HeadModel*> heads_of(const Model& model, uint32_t layer) {
+    std::vector<const HeadModel*> heads;
+    for (const auto* side : {&model.k, &model.v})
+        for (const HeadModel& head : (*side)[layer]) heads.push_back(&head);
+    return heads;
+}
+
+bool same_kind(const SidecarLayer& a, const SidecarLayer& b) {
+    return a.kind == b.kind && a.window_tokens == b.window_tokens;
+}
+
+// The layer before it of the same kind; -1: none.
+int32_t before(const Model& model, int32_t layer) {
+    const SidecarLayer& own = model.layers[static_cast<size_t>(layer)];
+    while (--layer >= 0 && !same_kind(model.layers[static_cast<size_t>(layer)], own)) {
+    }
+    return layer;
+}
+
+size_t numbers_of(const SidecarLayer& layer) {
+    return size_t{2} * layer.kv_heads * layer.head_dim;
+}
+
+// Whether all inputs of the layer at chain[place] are of the layers before it in the chain.
+bool reaches_only_back(const Model& model, std::span<const uint16_t> chain, size_t place) {
+    size_t decoded = 0;  // numbers
+    int32_t wanted = chain[place];
+    size_t most = 0;  // numbers of earlier layers that heads use
+    for (const HeadModel* head : heads_of(model, chain[place])) {
+        const size_t inputs = head->weights.size() / head->head_dim;
+        most = std::max(most, inputs - std::min(inputs, decoded));
+        decoded += head->head_dim;
+    }
+    for (size_t back = 0; back < most;) {
+        wanted = before(model, wanted);
+        if (place == 0 || wanted < 0 || chain[--place] != wanted) return false;
+        back += numbers_of(model.layers[chain[place]]);
+    }
+    return true;
+}
+
+}  // namespace
+
+HeadPlan::HeadPlan(const HeadModel& head)
+    : dims(head.head_dim),
+      step(head.step),
+      mean(head.mean),
+      deviations(head.deviations),
+      components(in_panels(transposed(head.components, dims), dims, dims)),
+      restore(in_panels(head.restore, dims, dims)) {
+    for (const float size : sizes_of(head)) inverse.push_back(1 / size);
+}
+
+Rate BlockCoder::Chain::rate_of(float step) const {
+    Rate out{.step = step};
+    out.classes.reserve(components);
+    for (const HeadPlan& head : heads)
+        for (const float deviation : head.deviations)
+            out.classes.push_back(
+                static_cast<uint8_t>(class_of(double{deviation}, double{step * head.step})));
+    return out;
+}
+
+Steps BlockCoder::Chain::steps_of(const HeadPlan& head, const Rate& own, uint32_t component) const {
+    const ClassModel& model = classes[own.classes[head.first_component + component]];
+    const float step = own.step * head.step;
+    return {step, 1 / step, model.shrink_one, model.shrink_more};
+}
+
+Status check_chain(const Model& model, std::span<const uint16_t> chain) {
+    if (chain.empty() || model.layers.size() != model.k.size())
+        return make_error(Code::invalid, "ec: a chain without layers");
+    for (size_t i = 0; i < chain.size(); ++i)
+        if (chain[i] >= model.layers.size() || (i > 0 && chain[i] <= chain[i - 1]))
+            return make_error(Code::invalid, "ec: a chain of layers that the model does not have");
+    for (size_t i = 0; i < chain.size(); ++i) {
+        const SidecarLayer& layer = model.layers[chain[i]];
+        if (layer.head_dim == 0 || layer.head_dim % kLanes != 0)
+            return make_error(Code::unsupported,
+                              fmt::format("ec: heads of {} numbers in layer {}; it needs a "
+                                          "multiple of {}",
+                                          layer.head_dim, chain[i], kLanes));
+        if (!reaches_only_back(model, chain, i))
+            return make_error(Code::unsupported,
+                              fmt::format("ec: layer {} is foretold from layers that are not "
+                                          "stored with it; `quire calibrate` learns it anew",
+                                          chain[i]));
+    }
+    return {};
+}
+
+std::vector<std::vector<uint16_t>> chains_of(std::span<const SidecarLayer> layers) {
+    std::vector<std::vector<uint16_t>> chains;
+    for (size_t i = 0; i < layers.size(); ++i) {
+        const auto own = std::ranges::find_if(
+            chains, [&](const auto& chain) { return same_kind(layers[chain[0]], layers[i]); });
+        if (own == chains.end())
+            chains.push_back({static_cast<uint16_t>(i)});
+        else
+            own->push_back(static_cast<uint16_t>(i));
+    }
+    return chains;
+}
+
+namespace {
+
+// Weights for the last numbers, split by the heads that have them; the farthest head's first
+// numbers may have none.
+std::vector<Foretelling> split_weights(const HeadModel& head,
+                                       std::span<const HeadModel* const> decoded) {
+    std::vector<Foretelling> out;
+    const size_t outputs = head.head_dim;
+    size_t left = head.weights.size() / outputs;
+    for (uint32_t back = 1; left > 0; ++back) {
+        QUIRE_CHECK(back <= decoded.size(), "ec: weights beyond the chain");
+        const HeadModel& from = *decoded[decoded.size() - back];
+        const size_t inputs = std::min(left, size_t{from.head_dim});
+        std::vector<float> weights((from.head_dim - inputs) * outputs);
+        const auto first = head.weights.begin() + static_cast<int64_t>((left - inputs) * outputs);
+        weights.insert(weights.end(), first, first + static_cast<int64_t>(inputs * outputs));
+        out.push_back(foretelling(back, sizes_of(from), weights, head.head_dim));
+        left -= inputs;
+    }
+    std::ranges::reverse(out);
+    return out;
+}
+
+}  // namespace
+
+Result<BlockCoder> BlockCoder::create(const Model& model, std::vector<uint16_t> chain,
+                                      double bits) {
+    QUIRE_TRY(check_chain(model, chain));
+    auto made = std::make_shared<Chain>();
+    std::vector<const HeadModel*> decoded;
+    for (const uint16_t layer : chain) {
+        const SidecarLayer& shape = model.layers[layer];
+        made->layers.push_back({shape.kv_heads, shape.head_dim, made->heads.size()});
+        for (const HeadModel* head : heads_of(model, layer)) {
+            HeadPlan plan(*head);
+            plan.foretold_by = split_weights(*head, decoded);
+            plan.first_component = made->components;
+            made->components += plan.dims;
+            made->dims_max = std::max(made->dims_max, plan.dims);
+            for (const Foretelling& one : plan.foretold_by) {
+                made->heads[made->heads.size() - one.back].foretells = true;
+                made->reach = std::max(made->reach, one.back);
+            }
+            made->heads.push_back(std::move(plan));
+            decoded.push_back(head);
+        }
+    }
+    made->classes = model.classes;
+    for (const ClassModel& one : model.classes) made->tables.emplace_back(one.frequencies);
+    const Coder coder(model);
+    made->step_low = coder.steps().low;
+    made->step_high = coder.steps().high;
+    made->rate = made->rate_of(static_cast<float>(coder.step_for(bits)));
+    return BlockCoder(std::move(made), best_kernels());
+}
+
+uint32_t BlockCoder::layers() const {
+    return static_cast<uint32_t>(chain_->layers.size());
+}
+
+}  // namespace quire::codec::ec

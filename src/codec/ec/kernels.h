@@ -1,0 +1,125 @@
+// The arithmetic of a block, as plain functions over the caller's buffers: one table for each
+// instruction set, all with the same bits as the first, which is written to be read (ref.cc).
+//
+// Numbers of a block are *columns* inside: [n][stride], of each number all tokens, padded to
+// kLanes; what stands in padding is zero or never looked at, and is no trap. Products add up in the
+// order of their inputs, each multiply-add fused.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "codec/ec/rans.h"
+
+namespace quire::codec::ec {
+
+// Outputs whose weights lie beside each other.
+inline constexpr uint32_t kPanel = 4;
+// Inputs that one 32-bit lane of history has.
+inline constexpr uint32_t kQuad = 4;
+inline constexpr int32_t kHistoryZero = 128;
+
+// out[o] += the sum of matrix[i][o] x[i], over the inputs that are named, in their order.
+struct Product {
+    const float* matrix;             // [outputs / kPanel][inputs][kPanel]
+    uint32_t inputs;                 // rows of it
+    uint32_t outputs;                // a multiple of kPanel
+    std::span<const uint16_t> used;  // inputs, ascending
+    const float* x;                  // [inputs][stride]
+    float* out;                      // [outputs][stride]
+    uint32_t stride;                 // tokens, a multiple of kLanes
+};
+
+// Numbers of one head, eight bits each: what they stand for is (byte - kHistoryZero) times the
+// scale of the token, times that of the number, which weights have in them.
+struct HistoryView {
+    const uint8_t* bytes;  // [dims / kQuad][stride][kQuad]
+    const float* scales;   // [stride]
+};
+// out[o] += of one head's history: the exact sum of weights times (byte - kHistoryZero), times
+// weight_scales[o], then times the token's scale, the latter fused with the addition.
+struct Prediction {
+    const int8_t* weights;       // [outputs / kPanel][dims / kQuad][kPanel][kQuad]
+    const int32_t* offsets;      // [outputs]: -kHistoryZero times the sum of an output's weights
+    const float* weight_scales;  // [outputs]
+    HistoryView history;
+    uint32_t dims;
+    uint32_t outputs;
+    float* out;  // [outputs][stride]
+    uint32_t stride;
+};
+
+// history = columns less mean, times `inverse` of each number, as bytes: the largest of a token
+// becomes 127.
+struct Remember {
+    const float* columns;  // [dims][stride]
+    const float* mean;     // [dims]
+    const float* inverse;  // [dims]
+    uint32_t dims;
+    uint32_t stride;
+    uint8_t* bytes;
+    float* scales;
+};
+
+// How integers of one component become numbers.
+struct Steps {
+    float step;
+    float inverse;      // of step
+    float shrink_one;   // a size of 1 comes back as so much less
+    float shrink_more;  // and of 2 or more
+};
+
+struct SymbolReader {
+    States states;
+    const std::byte* words = nullptr;
+    size_t left_words = 0;
+    uint32_t turn = 0;    // group of the next run
+    bool short_ = false;  // a word was missing
+};
+
+struct SymbolWriter {
+    States states;
+    std::byte* end = nullptr;  // words grow down from here
+    uint32_t turn = 0;         // runs that are still to be written
+};
+
+struct Kernels {
+    const char* name;
+    bool (*cpu_has_it)();
+    // rows [tokens][dims] and columns; the padding becomes zero.
+    void (*to_columns)(const float* rows, uint32_t tokens, uint32_t dims, uint32_t stride,
+                       float* columns);
+    void (*to_rows)(const float* columns, uint32_t tokens, uint32_t dims, uint32_t stride,
+                    float* rows);
+    // columns -= expected; of a token with a number that is not finite, all become 0. Returns how
+    // many tokens those were.
+    uint32_t (*subtract)(float* columns, const float* expected, uint32_t dims, uint32_t stride);
+    void (*multiply)(const Product& job);
+    void (*predict)(const Prediction& job);
+    void (*remember)(const Remember& job);
+    // Of one component: x becomes integers, as float, halves to even, at most kIntegerMax.
+    // Returns whether there is one that escapes.
+    bool (*quantise)(const Steps& steps, const float* x, uint32_t stride, uint8_t* symbols,
+                     int32_t* integers);
+    // Of one component: symbols become numbers; escapes as if they were not. Returns the sizes that
+    // are there: bit 0: one that is not zero; bit 1: one that escapes.
+    uint32_t (*dequantise)(const Steps& steps, const uint8_t* symbols, uint32_t stride, float* x);
+    // One component: `tokens` symbols, kLanes a run; the padding becomes kZeroSymbol.
+    void (*read)(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t* symbols);
+    // The same backwards: last component first. Room for as many words as tokens before `end`.
+    void (*write)(SymbolWriter* writer, const RansTable& table, uint32_t tokens,
+                  const uint8_t* symbols);
+};
+
+inline constexpr int32_t kIntegerMax = 1 << 20;
+
+// What the integer becomes.
+float number_of(const Steps& steps, int32_t integer);
+
+// Slowest first; the first is the oracle.
+std::span<const Kernels> all_kernels();
+// The fastest that this CPU has.
+const Kernels& best_kernels();
+
+}  // namespace quire::codec::ec
