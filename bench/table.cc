@@ -17,6 +17,8 @@ constexpr BenchCase kTable[] = {
      run_attention},
 #endif
     {"codec", "encoding on one core over a plain copy of the same numbers", false, run_codec},
+    {"cold", "first token over a thin link: blocks packed on disk over blocks as they are", true,
+     run_cold},
     {"memory", "resident memory under a long mixed load", true, run_memory},
     {"policy", "eviction policies beside each other on a trace", false, run_policy},
 };

@@ -19,18 +19,7 @@ std::vector<float> mean_of(const std::vector<float>& rows, uint32_t dims) {
 }  // namespace
 
 ModelMeans::ModelMeans(const GgufModel& model)
-    : style_(model.hparams().family->rope),
-      head_dim_(static_cast<size_t>(model.hparams().head_dim)) {
-    const HParams& h = model.hparams();
-    const float* factors = model.weights().rope_factors();
-    ropes_.emplace_back(h.rope_dim, h.rope_base, h.rope_scale, factors);
-    if (h.window_tokens > 0) ropes_.emplace_back(h.rope_dim, h.window_rope_base, 1.0, factors);
-    layer_rope_.resize(static_cast<size_t>(h.n_layers));
-    heads_.resize(layer_rope_.size());
-    for (const KvGroup& group : model.kv_layout(16).groups)
-        for (const uint16_t layer : group.layers)
-            layer_rope_[layer] = group.kind == KvKind::window ? ropes_.size() - 1 : 0;
-}
+    : ropes_(model), heads_(static_cast<size_t>(model.hparams().n_layers)) {}
 
 void ModelMeans::rotate(uint32_t layer, uint32_t head, uint32_t first, uint32_t last,
                         std::vector<float>* out) const {
@@ -38,19 +27,6 @@ void ModelMeans::rotate(uint32_t layer, uint32_t head, uint32_t first, uint32_t 
     out->clear();
     for (uint32_t t = first; t < last; ++t) out->insert(out->end(), mean.begin(), mean.end());
     turn(layer, first, last, Turn::forward, out->data());
-}
-
-void ModelMeans::turn(uint32_t layer, uint32_t first, uint32_t last, Turn way, float* rows) const {
-    const RopeTable& rope = rope_of(layer);
-    const size_t dims = head_dim_;
-    std::vector<float> table(2 * static_cast<size_t>(rope.pairs()));
-    for (uint32_t t = first; t < last; ++t, rows += dims) {
-        rope.fill(static_cast<int32_t>(t), table.data());
-        if (way == Turn::back)  // the same rotation with the sines turned round
-            for (auto sine = table.begin() + rope.pairs(); sine != table.end(); ++sine)
-                *sine = -*sine;
-        rope_rotate(style_, rope.pairs(), table.data(), rows);
-    }
 }
 
 Result<ModelMeans> ModelMeans::learn(const GgufModel& model, const std::vector<TokenId>& text,

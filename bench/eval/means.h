@@ -12,11 +12,9 @@
 #include "codec/sidecar.h"
 #include "core/types.h"
 #include "engine/model/gguf_model.h"
-#include "engine/model/rope.h"
+#include "engine/model/layer_ropes.h"
 
 namespace quire::bench {
-
-enum class Turn : uint8_t { back, forward };
 
 class ModelMeans {
  public:
@@ -39,16 +37,14 @@ class ModelMeans {
                 std::vector<float>* out) const;
     // Keys [last - first][head_dim] at positions first to last - 1, to what they were before RoPE
     // or from there; in place.
-    void turn(uint32_t layer, uint32_t first, uint32_t last, Turn way, float* rows) const;
+    void turn(uint32_t layer, uint32_t first, uint32_t last, Turn way, float* rows) const {
+        ropes_.turn(layer, first, last, way, rows);
+    }
 
  private:
     explicit ModelMeans(const GgufModel& model);
-    const RopeTable& rope_of(uint32_t layer) const { return ropes_[layer_rope_[layer]]; }
 
-    RopeStyle style_;
-    size_t head_dim_;
-    std::vector<RopeTable> ropes_;    // full, window
-    std::vector<size_t> layer_rope_;  // [layers]
+    LayerRopes ropes_;
     std::vector<std::vector<HeadMeans>> heads_;
 };
 

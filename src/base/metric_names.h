@@ -76,6 +76,10 @@ enum class Metric : uint8_t {
     tier_degraded,
     corrupt_total,
     io_errors_total,
+    packed_blocks_total,
+    unpacked_blocks_total,
+    packed_from_bytes_total,
+    packed_to_bytes_total,
     // tenants
     tenant_requests_total,
     tenant_prompt_tokens_total,

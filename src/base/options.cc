@@ -91,6 +91,8 @@ class Builder {
         out_.kv_codec = config_.text("kv_codec");
         out_.kv_sinks = small("kv_sinks");
         out_.kv_sidecar = config_.text("kv_sidecar");
+        out_.kv_codec_cold = config_.text("kv_codec_cold");
+        out_.cold_cpu_percent = small("cold_cpu");
         out_.evict = config_.text("evict");
         out_.admit_host = config_.text("admit_host");
         out_.admit_disk = config_.text("admit_disk");
@@ -128,13 +130,24 @@ class Builder {
             note(fmt::format("with kv-codec {} a block has {} tokens; give no block-tokens",
                              out_.kv_codec, kCodedBlockTokens));
         if (out_.kv_codec.empty()) note("kv-codec is empty; raw16 writes 16 bits");
-        if (!coded && !config_.is_default("kv_sinks"))
-            note("kv-sinks is of use with a kv-codec only; name one, such as k8v8");
+        const bool lossy = out_.kv_codec_cold.starts_with("ec:");
+        if (!coded && !lossy && !config_.is_default("kv_sinks"))
+            note(
+                "kv-sinks is of use with a kv-codec or a kv-codec-cold ec:BITS only; name one, "
+                "such as k8v8");
         if (out_.kv_sinks % kCodedBlockTokens != 0)
             note(fmt::format("kv-sinks must be a multiple of {}, not {}", kCodedBlockTokens,
                              out_.kv_sinks));
-        if (!coded && !out_.kv_sidecar.empty())
-            note("kv-sidecar is of use with a kv-codec only; name one, such as k8v8");
+        const bool cold = out_.kv_codec_cold != "none";
+        if (!coded && !cold && !out_.kv_sidecar.empty())
+            note(
+                "kv-sidecar is of use with a kv-codec or a kv-codec-cold only; name one, such as "
+                "k8v8");
+        if (out_.kv_codec_cold.empty()) note("kv-codec-cold is empty; none packs nothing");
+        if (cold && out_.disk_path.empty())
+            note("kv-codec-cold is of the disk tier; name its directory with --disk DIR");
+        if (!cold && !config_.is_default("cold_cpu"))
+            note("cold-cpu is of use with a kv-codec-cold only; name one, such as zstd");
     }
 
     // Threads that compute wait for each other at every step, busily: many more than cores would

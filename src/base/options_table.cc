@@ -153,6 +153,22 @@ constexpr OptionSpec kOptionRows[] = {
      .help = "a file of `quire calibrate`: means of this model's keys and values, which the codec "
              "takes off first, and the schedule's widths",
      .value_name = "FILE"},
+    {.key = "kv_codec_cold",
+     .type = T::text,
+     .fallback = "none",
+     .section = "Cache",
+     .help = "how slabs are packed on disk: none; zstd (nothing is lost); ec:BITS, some 0.5 to 8 "
+             "bits a number (needs the sidecar; what is read back is close to what was written, "
+             "not equal); kv-sinks tokens are left alone",
+     .value_name = "NAME"},
+    {.key = "cold_cpu",
+     .type = T::integer,
+     .fallback = "50",
+     .section = "Cache",
+     .help = "percent of one core that packing for the disk takes at most",
+     .value_name = "PERCENT",
+     .min = 1,
+     .max = 100},
     {.key = "evict",
      .type = T::text,
      .fallback = "lru",

@@ -166,9 +166,18 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_TRUE(options({{"kv_codec", "k8v8"}, {"block_tokens", "64"}}).ok());
     EXPECT_THAT(problem(options({{"kv_codec", "k8v8"}, {"kv_sinks", "16"}})),
                 HasSubstr("multiple of 64"));
-    EXPECT_THAT(problem(options({{"kv_sinks", "128"}})), HasSubstr("kv-codec only"));
+    EXPECT_THAT(problem(options({{"kv_sinks", "128"}})), HasSubstr("kv-codec-cold ec:BITS only"));
     EXPECT_THAT(problem(options({{"kv_codec", ""}})), HasSubstr("kv-codec is empty"));
-    EXPECT_THAT(problem(options({{"kv_sidecar", "x"}})), HasSubstr("kv-codec only"));
+    EXPECT_THAT(problem(options({{"kv_sidecar", "x"}})), HasSubstr("kv-codec-cold only"));
+    EXPECT_THAT(problem(options({{"kv_codec_cold", "zstd"}})), HasSubstr("--disk DIR"));
+    EXPECT_THAT(problem(options({{"kv_codec_cold", ""}})), HasSubstr("kv-codec-cold is empty"));
+    EXPECT_THAT(problem(options({{"cold_cpu", "20"}})), HasSubstr("kv-codec-cold only"));
+    EXPECT_THAT(problem(options({{"cold_cpu", "0"}})), HasSubstr("at least 1"));
+    EXPECT_TRUE(options({{"kv_codec_cold", "ec:2.7"},
+                         {"kv_sinks", "128"},
+                         {"kv_sidecar", "x"},
+                         {"disk", "/nowhere:1GiB"}})
+                    .ok());
     EXPECT_THAT(problem(options({{"model", ""}, {"block_tokens", "24"}})),
                 Not(HasSubstr("no model")));
     const auto config = Config::load(serve_option_table(), {});

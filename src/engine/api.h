@@ -130,6 +130,8 @@ struct CacheStatus {
         std::string tier, name;
         uint64_t capacity_bytes = 0, used_bytes = 0, blocks = 0, pinned_blocks = 0;
         uint64_t hits = 0, evicted = 0, corrupt = 0, pending = 0;
+        std::string packing;  // of its slabs; empty: they are as in memory
+        uint64_t packed_from_bytes = 0, packed_to_bytes = 0;
         bool degraded = false;
         std::string degraded_why;
     };

@@ -124,8 +124,34 @@ Status EngineCore::choose_coding(KvCoding* coding) {
     return {};
 }
 
+// How the disk's slabs are packed; null: they are not.
+Result<std::shared_ptr<const SlabPacking>> EngineCore::choose_cold_packing() const {
+    ColdModel cold;
+    cold.model = model_.get();
+    cold.layout = forward_->layout();
+    cold.coding = forward_->config().coding;
+    cold.exact_tokens = options_.kv_sink_tokens;
+    cold.sidecar = cold.coding.sidecar;
+    cold.sidecar_hash = cold.coding.sidecar_hash;
+    const bool wanted = packing_needs_sidecar(options_.kv_codec_cold);
+    if (wanted && !cold.sidecar && !options_.kv_sidecar.empty()) {
+        auto read = codec::read_sidecar(options_.kv_sidecar);
+        Status fits = read.ok() ? codec::match_sidecar(read->sidecar, model_->id(), cold.layout)
+                                : Status(read.error());
+        if (!fits.ok()) return make_error(fits.code(), "--kv-sidecar: " + fits.error().message);
+        cold.sidecar = std::make_shared<const codec::Sidecar>(std::move(read->sidecar));
+        cold.sidecar_hash = read->hash;
+    }
+    auto packing = find_cold_packing(options_.kv_codec_cold, cold);
+    if (!packing.ok())
+        return make_error(packing.code(), "--kv-codec-cold: " + packing.error().message);
+    return packing;
+}
+
 Status EngineCore::open_cache() {
-    auto tiers = Tiers::open(options_, forward_->layout());
+    auto cold = choose_cold_packing();
+    if (!cold.ok()) return cold.error();
+    auto tiers = Tiers::open(options_, forward_->layout(), std::move(cold).value());
     if (!tiers.ok()) return tiers.error();
     tiers_ = std::move(tiers).value();
     CacheOptions cache;

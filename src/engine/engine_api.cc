@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "base/check.h"
 #include "codec/codec_table.h"
 #include "engine/engine_core.h"
@@ -87,6 +89,20 @@ void EngineCore::cancel(RequestId id) {
     });
 }
 
+std::string EngineCore::holder_text(const CacheExplanation& from) const {
+    const std::string holder = from.holder.value.to_hex();
+    if (holder == info_.model_id)
+        return fmt::format(
+            "; the tiers hold the same text's blocks in another layout ({} in blocks of {} tokens; "
+            "this engine writes {} in blocks of {})",
+            codec::codec_name_of_id(from.holder_codec), from.holder_block_tokens, info_.kv_codec,
+            options_.block_tokens);
+    return fmt::format(
+        "; the tiers hold the same text's blocks of another model, or of another version of its "
+        "arithmetic (model id {}; this one is {})",
+        holder, info_.model_id);
+}
+
 void EngineCore::fill_explanation(const CacheExplanation& from, TokenSpan prompt,
                                   Explanation& to) const {
     to.prompt_tokens = static_cast<uint32_t>(prompt.size());
@@ -124,16 +140,7 @@ void EngineCore::fill_explanation(const CacheExplanation& from, TokenSpan prompt
             text << "; the same text was cached by another tenant";
             break;
         case MissReason::other_model:
-            if (from.holder.value.to_hex() == info_.model_id) {
-                text << "; the tiers hold the same text's blocks in another layout ("
-                     << codec::codec_name_of_id(from.holder_codec) << " in blocks of "
-                     << from.holder_block_tokens << " tokens; this engine writes " << info_.kv_codec
-                     << " in blocks of " << options_.block_tokens << ")";
-                break;
-            }
-            text << "; the tiers hold the same text's blocks of another model, or of another "
-                    "version of its arithmetic (model id "
-                 << from.holder.value.to_hex() << "; this one is " << info_.model_id << ")";
+            text << holder_text(from);
             break;
         case MissReason::other_packing:
             text << "; the next block was stored in " << tier_name(from.tier)
@@ -203,6 +210,9 @@ CacheStatus EngineCore::cache_status() {
         row.evicted = from.evicted_blocks;
         row.corrupt = from.corrupt_blocks;
         row.pending = from.pending;
+        row.packing = from.packing;
+        row.packed_from_bytes = from.packed_from_bytes;
+        row.packed_to_bytes = from.packed_to_bytes;
         row.degraded = from.degraded;
         row.degraded_why = from.degraded_why;
         status.tiers.push_back(row);

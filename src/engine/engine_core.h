@@ -22,6 +22,7 @@
 #include "cache/cache.h"
 #include "engine/engine.h"
 #include "engine/model/chat_template.h"
+#include "engine/model/cold_packing.h"
 #include "engine/model/forward.h"
 #include "engine/model/sampler.h"
 #include "engine/model/utf8.h"
@@ -46,7 +47,7 @@ struct Job {
     bool late_load = false;  // was dropped from a step for it: waits until all has landed
     int64_t entered_ns = 0;  // the begin of the step it entered while loading; 0: none
     uint32_t preemptions = 0;
-    uint64_t finished_before = 0;  // of all requests, when this one last gave up its pages
+    uint64_t finished_before = 0;     // of all requests, when this one last gave up its pages
     uint32_t told_prompt_tokens = 1;  // whose logprobs were sent, the first (it has none) included
 
     std::unique_ptr<Sampler> sampler;
@@ -118,11 +119,13 @@ class EngineCore final : public Engine {
     explicit EngineCore(const EngineOptions& options) : options_(options) {}
     Status open_model();
     Status choose_coding(KvCoding* coding);
+    Result<std::shared_ptr<const SlabPacking>> choose_cold_packing() const;
     Status open_cache();
 
     // engine_api.cc: runs `work` on the engine's thread and returns what it returns.
     template <typename T>
     T ask(std::function<T()> work);
+    std::string holder_text(const CacheExplanation& from) const;
     void fill_explanation(const CacheExplanation& from, TokenSpan prompt, Explanation& to) const;
 
     // engine_loop.cc

@@ -33,13 +33,15 @@ struct EngineOptions {
     bool write_through_host = true;  // false: G2 gets only what G1 gives up
     bool write_through_disk = true;  // false: G3 gets only what the tier above gives up
 
-    int threads = 0;               // 0: one per core
-    uint32_t context_tokens = 0;   // 0: the model's own limit
-    uint32_t block_tokens = 16;    // with a codec: 64, whatever is said here
-    std::string kv_codec;          // of KV pages, in every tier; "" or "raw16": none
-    uint32_t kv_sink_tokens = 64;  // stay 16 bit with a codec
-    std::string kv_sidecar;        // file of means for the codec; empty: none
-    uint32_t step_tokens = 512;    // tokens computed in one step, all requests together
+    int threads = 0;                 // 0: one per core
+    uint32_t context_tokens = 0;     // 0: the model's own limit
+    uint32_t block_tokens = 16;      // with a codec: 64, whatever is said here
+    std::string kv_codec;            // of KV pages, in every tier; "" or "raw16": none
+    uint32_t kv_sink_tokens = 64;    // stay 16 bit with a codec
+    std::string kv_sidecar;          // of what codecs learned of the model; empty: none
+    std::string kv_codec_cold;       // how slabs are packed on disk; "" or "none": they are not
+    uint32_t cold_cpu_percent = 50;  // of a core, that packing takes at most
+    uint32_t step_tokens = 512;      // tokens computed in one step, all requests together
     uint32_t max_running = 64;
     uint32_t max_queue = 1024;
     LoadOverlap overlap = LoadOverlap::when_it_pays;

@@ -3,10 +3,12 @@
 #include "policy/plan.h"
 #include "tier/disk/disk.h"
 #include "tier/host/host_store.h"
+#include "tier/packed/packed_store.h"
 
 namespace quire {
 
-Result<std::unique_ptr<Tiers>> Tiers::open(const EngineOptions& options, const KvLayout& layout) {
+Result<std::unique_ptr<Tiers>> Tiers::open(const EngineOptions& options, const KvLayout& layout,
+                                           std::shared_ptr<const SlabPacking> cold) {
     auto tiers = std::make_unique<Tiers>();
     if (options.host_memory_bytes > 0) {
         HostOptions host;
@@ -39,14 +41,22 @@ Result<std::unique_ptr<Tiers>> Tiers::open(const EngineOptions& options, const K
             error.message = "--disk: " + error.message;
             return error;
         }
-        tiers->lower_.push_back({store->get(), options.admit_disk, options.write_through_disk});
+        TierStore* used = store->get();
         tiers->stores_.push_back(std::move(store).value());
+        if (cold) {
+            tiers->packed_ =
+                make_packed_store(*used, {.packing = std::move(cold),
+                                          .pack_share = options.cold_cpu_percent / 100.0,
+                                          .clock = options.clock});
+            used = tiers->packed_.get();
+        }
+        tiers->lower_.push_back({used, options.admit_disk, options.write_through_disk});
     }
     return tiers;
 }
 
 Status Tiers::flush(int64_t timeout_ns) {
-    for (auto& store : stores_) QUIRE_TRY(store->flush(timeout_ns));
+    for (const LowerTier& tier : lower_) QUIRE_TRY(tier.store->flush(timeout_ns));
     return {};
 }
 

@@ -19,6 +19,10 @@ OrderedJson tier_json(const CacheStatus::TierRow& row) {
                        {"corrupt", row.corrupt},
                        {"pending", row.pending},
                        {"degraded", row.degraded}};
+    if (!row.packing.empty())
+        out["packing"] = {{"name", row.packing},
+                          {"from_bytes", row.packed_from_bytes},
+                          {"to_bytes", row.packed_to_bytes}};
     if (row.degraded) out["degraded_why"] = row.degraded_why;
     return out;
 }

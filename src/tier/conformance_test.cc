@@ -47,6 +47,7 @@ bool settles(const TierStore& store) {
 struct Bench {
     std::unique_ptr<TempDir> dir;
     std::unique_ptr<IoEngine> io;
+    std::unique_ptr<TierStore> inner;
     std::unique_ptr<TierStore> store;
 };
 
@@ -90,10 +91,10 @@ Bench make_host(uint64_t capacity_bytes, uint32_t queue_max) {
 
 Bench make_packed(uint64_t capacity_bytes, uint32_t queue_max) {
     Bench bench = make_disk(true, IoKind::automatic, capacity_bytes, queue_max);
-    bench.store =
-        make_packed_store(std::move(bench.store), {.packing = make_zstd_packing(),
-                                                   .pack_share = 1.0,
-                                                   .max_pending_batches = queue_max});
+    bench.inner = std::move(bench.store);
+    bench.store = make_packed_store(
+        *bench.inner,
+        {.packing = make_zstd_packing(), .pack_share = 1.0, .max_pending_batches = queue_max});
     return bench;
 }
 

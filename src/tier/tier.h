@@ -50,7 +50,8 @@ struct TierStats {
     uint64_t puts = 0, puts_rejected = 0, put_bytes = 0, put_ns = 0;
     uint64_t evicted_blocks = 0, corrupt_blocks = 0, io_errors = 0;
     uint64_t pending = 0;
-    // Of a store that packs slabs: their bytes before and after, and the time it took.
+    // Of a store that packs slabs: how, their bytes before and after, and the time it took.
+    std::string packing;
     uint64_t packed_blocks = 0, unpacked_blocks = 0, pack_failures = 0;
     uint64_t packed_from_bytes = 0, packed_to_bytes = 0;
     uint64_t pack_ns = 0, unpack_ns = 0;

@@ -16,6 +16,7 @@ std::string tier_line(const CacheStatus::TierRow& row, const ServeOptions& optio
         line +=
             fmt::format(", {} blocks in {} found again", row.blocks, format_bytes(row.used_bytes));
     }
+    if (!row.packing.empty()) line += fmt::format(", packed with {}", row.packing);
     if (row.degraded) line += fmt::format(", NOT STORING: {}", row.degraded_why);
     return line + "\n";
 }

@@ -71,6 +71,12 @@ void copy_tiers(Metrics& metrics, const EngineStats& stats) {
         metrics.gauge(Metric::tier_degraded, tier).set(from.degraded ? 1 : 0);
         metrics.counter(Metric::corrupt_total, tier).mirror(from.corrupt_blocks);
         metrics.counter(Metric::io_errors_total, tier).mirror(from.io_errors);
+        if (!from.packing.empty()) {
+            metrics.counter(Metric::packed_blocks_total, tier).mirror(from.packed_blocks);
+            metrics.counter(Metric::unpacked_blocks_total, tier).mirror(from.unpacked_blocks);
+            metrics.counter(Metric::packed_from_bytes_total, tier).mirror(from.packed_from_bytes);
+            metrics.counter(Metric::packed_to_bytes_total, tier).mirror(from.packed_to_bytes);
+        }
         metrics.counter(Metric::evicted_blocks_total, tier, label::Evict::capacity)
             .mirror(from.evicted_blocks);
     }

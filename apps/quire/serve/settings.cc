@@ -62,6 +62,8 @@ Result<EngineOptions> engine_options(const ServeOptions& options) {
     out.kv_codec = options.kv_codec;
     out.kv_sink_tokens = options.kv_sinks;
     out.kv_sidecar = options.kv_sidecar;
+    out.kv_codec_cold = options.kv_codec_cold;
+    out.cold_cpu_percent = options.cold_cpu_percent;
     out.step_tokens = options.step_tokens;
     out.max_running = options.max_running;
     out.max_queue = options.max_queue;

@@ -27,6 +27,14 @@ std::vector<int32_t> strongest(const float* before, const float* after, RopeStyl
     return chosen;
 }
 
+// A pair's mean at the position that the table is of.
+std::pair<float, float> turned(const KeyTurns& turns, const AttnPairMean& m, const float* table,
+                               int32_t rope_pairs) {
+    const int32_t pair = turns.rope_pairs[static_cast<size_t>(m.angle)];
+    const float cosine = table[pair], sine = table[rope_pairs + pair];
+    return {m.mean_x * cosine - m.mean_y * sine, m.mean_x * sine + m.mean_y * cosine};
+}
+
 }  // namespace
 
 KeyTurns find_key_turns(const codec::Sidecar& sidecar, RopeStyle style, int32_t rope_dim) {
@@ -81,12 +89,20 @@ TurnTables turn_tables(const KeyTurns& turns, const RopeTable& rope, int32_t con
 void take_off(const KeyTurns& turns, std::span<const AttnPairMean> head, const float* table,
               int32_t rope_pairs, float* key, float* saved) {
     for (const AttnPairMean& m : head) {
-        const int32_t pair = turns.rope_pairs[static_cast<size_t>(m.angle)];
-        const float cosine = table[pair], sine = table[rope_pairs + pair];
         *saved++ = key[m.x];
         *saved++ = key[m.y];
-        key[m.x] -= m.mean_x * cosine - m.mean_y * sine;
-        key[m.y] -= m.mean_x * sine + m.mean_y * cosine;
+        const auto [x, y] = turned(turns, m, table, rope_pairs);
+        key[m.x] -= x;
+        key[m.y] -= y;
+    }
+}
+
+void add_on(const KeyTurns& turns, std::span<const AttnPairMean> head, const float* table,
+            int32_t rope_pairs, float* key) {
+    for (const AttnPairMean& m : head) {
+        const auto [x, y] = turned(turns, m, table, rope_pairs);
+        key[m.x] += x;
+        key[m.y] += y;
     }
 }
 

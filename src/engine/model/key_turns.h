@@ -52,6 +52,9 @@ TurnTables turn_tables(const KeyTurns& turns, const RopeTable& rope, int32_t con
 // put_back() restores it.
 void take_off(const KeyTurns& turns, std::span<const kernels::AttnPairMean> head,
               const float* table, int32_t rope_pairs, float* key, float* saved);
+// Adds the same to a key that comes without it.
+void add_on(const KeyTurns& turns, std::span<const kernels::AttnPairMean> head, const float* table,
+            int32_t rope_pairs, float* key);
 void put_back(std::span<const kernels::AttnPairMean> head, const float* saved, float* key);
 
 }  // namespace quire

@@ -14,14 +14,14 @@ namespace {
 
 class PackedStore final : public TierStore {
  public:
-    PackedStore(std::unique_ptr<TierStore> inner, const PackedOptions& options)
+    PackedStore(TierStore& inner, const PackedOptions& options)
         : options_(options),
-          inner_(std::move(inner)),
-          packer_(*inner_, options, counters_),
-          unpacker_(*inner_, options, counters_) {}
+          inner_(inner),
+          packer_(inner, options, counters_),
+          unpacker_(inner, options, counters_) {}
 
     TierInfo info() const override {
-        TierInfo info = inner_->info();
+        TierInfo info = inner_.info();
         info.caps.zero_copy = false;
         info.caps.copies = true;
         info.at_once_bytes = std::numeric_limits<uint64_t>::max();
@@ -29,7 +29,7 @@ class PackedStore final : public TierStore {
     }
 
     void contains(std::span<const BlockKey> keys, std::span<uint8_t> present) const override {
-        inner_->contains(keys, present);
+        inner_.contains(keys, present);
     }
 
     Status get(std::vector<TierGet> batch, TierDone done, TierLanding) override {
@@ -47,11 +47,12 @@ class PackedStore final : public TierStore {
         return {};
     }
 
-    void erase(std::span<const BlockKey> keys) override { inner_->erase(keys); }
-    Result<std::vector<TierEntry>> list() const override { return inner_->list(); }
+    void erase(std::span<const BlockKey> keys) override { inner_.erase(keys); }
+    Result<std::vector<TierEntry>> list() const override { return inner_.list(); }
 
     TierStats stats() const override {
-        TierStats stats = inner_->stats();
+        TierStats stats = inner_.stats();
+        stats.packing = options_.packing->name();
         stats.packed_blocks = counters_.packed_blocks;
         stats.unpacked_blocks = counters_.unpacked_blocks;
         stats.pack_failures = counters_.failures;
@@ -63,12 +64,12 @@ class PackedStore final : public TierStore {
         return stats;
     }
 
-    std::vector<SlabOrigin> origins() const override { return inner_->origins(); }
+    std::vector<SlabOrigin> origins() const override { return inner_.origins(); }
 
     Status flush(int64_t timeout_ns) override {
         const int64_t end_ns = options_.clock->monotonic_ns() + timeout_ns;
         QUIRE_TRY(packer_.flush(timeout_ns));
-        return inner_->flush(std::max<int64_t>(0, end_ns - options_.clock->monotonic_ns()));
+        return inner_.flush(std::max<int64_t>(0, end_ns - options_.clock->monotonic_ns()));
     }
 
  private:
@@ -82,18 +83,17 @@ class PackedStore final : public TierStore {
 
     const PackedOptions options_;
     PackCounters counters_;
-    std::unique_ptr<TierStore> inner_;  // outlives those below, which wait for what they gave it
+    TierStore& inner_;
     Packer packer_;
     Unpacker unpacker_;
 };
 
 }  // namespace
 
-std::unique_ptr<TierStore> make_packed_store(std::unique_ptr<TierStore> inner,
-                                             const PackedOptions& options) {
+std::unique_ptr<TierStore> make_packed_store(TierStore& inner, const PackedOptions& options) {
     QUIRE_CHECK(options.packing && options.pack_share > 0 && options.pack_share <= 1,
                 "a packed store needs a packing and a share of a core");
-    return std::make_unique<PackedStore>(std::move(inner), options);
+    return std::make_unique<PackedStore>(inner, options);
 }
 
 }  // namespace quire

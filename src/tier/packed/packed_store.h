@@ -25,9 +25,8 @@ struct PackedOptions {
     const Clock* clock = &system_clock();
 };
 
-// REQUIRES: a packing; 0 < pack_share <= 1. Throws std::system_error when the machine gives no more
-// threads.
-std::unique_ptr<TierStore> make_packed_store(std::unique_ptr<TierStore> inner,
-                                             const PackedOptions& options);
+// `inner` outlives it, and may have other users. REQUIRES: a packing; 0 < pack_share <= 1. Throws
+// std::system_error when the machine gives no more threads.
+std::unique_ptr<TierStore> make_packed_store(TierStore& inner, const PackedOptions& options);
 
 }  // namespace quire

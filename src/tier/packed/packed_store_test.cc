@@ -10,6 +10,7 @@
 #include "base/fault_io.h"
 #include "base/io.h"
 #include "tier/disk/disk.h"
+#include "tier/packed/bx_packing.h"
 #include "tier/packed/packed_slab.h"
 #include "tier/packed/zstd_packing.h"
 #include "tier/testing/sync_store.h"
@@ -78,6 +79,7 @@ class PackedStoreTest : public ::testing::Test {
         io_ = std::move(*io);
     }
     std::unique_ptr<TierStore> disk(IoEngine* io = nullptr) {
+        inner_.reset();
         DiskOptions options;
         options.dir = dir_.path();
         options.capacity_bytes = 64 << 20;
@@ -88,11 +90,13 @@ class PackedStoreTest : public ::testing::Test {
     }
     std::unique_ptr<TierStore> packed(std::shared_ptr<const SlabPacking> packing,
                                       IoEngine* io = nullptr) {
-        return make_packed_store(disk(io), {.packing = std::move(packing), .pack_share = 1.0});
+        inner_ = disk(io);
+        return make_packed_store(*inner_, {.packing = std::move(packing), .pack_share = 1.0});
     }
 
     TempDir dir_;
     std::unique_ptr<IoEngine> io_;
+    std::unique_ptr<TierStore> inner_;
 };
 
 TEST_F(PackedStoreTest, BytesComeBackAndTakeLess) {
@@ -128,6 +132,7 @@ TEST_F(PackedStoreTest, WhatIsPackedSurvivesTheProcess) {
     EXPECT_TRUE(reads_back(*store, slab));
     EXPECT_EQ(inspect_disk(dir_.path(), true).code(), Code::busy);
     store.reset();
+    inner_.reset();
     const auto report = inspect_disk(dir_.path(), true);
     ASSERT_TRUE(report.ok());
     EXPECT_EQ(report->verified_blocks, 1u) << "a packed slab is sound to who cannot unpack it";
@@ -173,6 +178,45 @@ TEST_F(PackedStoreTest, LosslessIsProvenOnEachWrite) {
     ASSERT_TRUE(put_one(*store, slab).ok());
     EXPECT_EQ(store->stats().packed_blocks, 0u);
     EXPECT_TRUE(reads_back(*store, slab));
+}
+
+TEST_F(PackedStoreTest, BxGivesEveryBitOfBf16Back) {
+    KvLayout layout{.element = Element::bf16};
+    layout.groups = {KvGroup{KvKind::full, 0, {0, 1, 2}, 2, 64}};
+    const auto packing = make_bx_packing(layout);
+    ASSERT_TRUE(packing.ok()) << packing.error().message;
+    auto store = packed(*packing);
+    // Numbers of like size, as keys and values are; then any bits at all.
+    for (const bool numbers : {true, false}) {
+        AlignedBytes slab =
+            make_slab(numbers ? 1 : 2, 0, static_cast<uint32_t>(layout.layer_bytes(0)), 3);
+        const size_t words = layout.payload_bytes(0) / 2;
+        auto* word = reinterpret_cast<uint16_t*>(slab.span().data() + kSlabHeaderBytes);
+        for (size_t i = 0; numbers && i < words; ++i)
+            word[i] = static_cast<uint16_t>(0x3f00 + (mix(i) & 0x80ff));
+        seal_slab(slab.span());
+        EXPECT_TRUE(put_one(*store, slab).ok());
+        EXPECT_TRUE(reads_back(*store, slab));
+        EXPECT_EQ(store->stats().unpacked_blocks, 1u) << "only numbers shrink";
+    }
+    layout.element = Element::f16;
+    EXPECT_EQ(make_bx_packing(layout).code(), Code::unsupported);
+}
+
+// Any bytes in place of what was packed: refused, or taken for some slab, but never read beyond.
+TEST_F(PackedStoreTest, AnyBytesUnpackSafely) {
+    KvLayout layout{.element = Element::bf16};
+    layout.groups = {KvGroup{KvKind::full, 0, {0, 1}, 2, 64}};
+    const std::shared_ptr<const SlabPacking> packings[] = {*make_bx_packing(layout),
+                                                           make_zstd_packing()};
+    AlignedBytes slab = make_slab(1, 0, static_cast<uint32_t>(layout.layer_bytes(0)), 2);
+    for (const auto& packing : packings)
+        for (uint64_t seed = 0; seed < 300; ++seed) {
+            std::vector<std::byte> bytes(mix(seed) % 3000);
+            for (size_t i = 0; i < bytes.size(); ++i)
+                bytes[i] = static_cast<std::byte>(mix(seed * 7919 + i) >> (seed % 3 == 0 ? 8 : 61));
+            (void)packing->unpack(bytes, slab.span());
+        }
 }
 
 // Every field of the header that says how a slab is packed, changed alone under sound checksums.
@@ -231,6 +275,8 @@ TEST_F(PackedStoreTest, FailedReadsAreMissesAndCostNobodyElse) {
     }
     EXPECT_EQ(corrupt, 1);
     EXPECT_TRUE(get_wait(*store, {}).empty());
+    store.reset();  // before what it reads by
+    inner_.reset();
 }
 
 // More gets at once than the store below takes: busy is an answer, and every block has one.

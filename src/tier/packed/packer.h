@@ -56,6 +56,7 @@ class Packer {
     uint64_t held_bytes_ = 0;  // packed, with the store below
     uint32_t flushing_ = 0;
     bool stopping_ = false;
+    // tidy: allow(thread): lives as long as the packer, at a priority of its own
     std::thread thread_;
 };
 

@@ -141,7 +141,7 @@ void Unpacker::submit(std::function<void()> task) {
 }
 
 void Unpacker::unpack(Job& job, size_t i) {
-    thread_local std::vector<std::byte> scratch;
+    std::vector<std::byte> scratch;
     const TierGet& get = job.gets[i];
     const bool packed = slab_header(std::span<const std::byte>(get.into)).packed.packing != 0;
     const int64_t begin_ns = options_.clock->monotonic_ns();

@@ -1,0 +1,228 @@
+#include "engine/model/ec_packing.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/hash.h"
+#include "codec/codec_table.h"
+#include "codec/ec/block.h"
+#include "engine/model/layer_ropes.h"
+#include "format/slab.h"
+
+namespace quire {
+namespace {
+
+using codec::ec::BlockCoder;
+using codec::ec::LayerRows;
+
+constexpr uint16_t kVersion = 1;
+
+// All that unpacking depends on besides the block itself.
+Hash128 transform_of(const Hash128& sidecar, double bits) {
+    const std::string text = fmt::format("ec; {}; {}", sidecar.to_hex(), bits);
+    const Digest128 d = sha256_128(std::as_bytes(std::span(text)));
+    return {d.hi, d.lo};
+}
+
+// Scratch memory of as many threads as pack at once.
+class Scratches {
+ public:
+    codec::ec::BlockScratch take() {
+        std::lock_guard lock(mutex_);
+        if (free_.empty()) return {};
+        codec::ec::BlockScratch one = std::move(free_.back());
+        free_.pop_back();
+        return one;
+    }
+    void give(codec::ec::BlockScratch one) {
+        std::lock_guard lock(mutex_);
+        free_.push_back(std::move(one));
+    }
+
+ private:
+    std::mutex mutex_;
+    std::vector<codec::ec::BlockScratch> free_;
+};
+
+// One group's pages as rows.
+class GroupPages {
+ public:
+    GroupPages(const ColdModel& of, const LayerRopes& ropes, size_t group)
+        : of_(of), ropes_(ropes), group_(group) {}
+
+    // `payload`: of a slab whose first token is at `position`.
+    void read(std::span<const std::byte> payload, uint32_t position, uint32_t i,
+              const LayerRows& rows) const {
+        for_each_head(i, rows, [&](const Page& page, std::span<float> k, std::span<float> v) {
+            codec::DecodePage job{.spec = page.spec,
+                                  .geometry = page.geometry,
+                                  .sidecar = page.sidecar,
+                                  .page = payload.data() + page.offset};
+            job.k = k.data(), job.v = v.data();
+            job.k_stride = job.v_stride = page.geometry.head_dim;
+            job.last = page.geometry.block_tokens;
+            ops(page.spec).decode(job);
+            turn_means(page, position, k, true);
+            ropes_.turn(page.layer, position, position + job.last, Turn::back, k.data());
+        });
+    }
+    void write(const LayerRows& rows, uint32_t position, uint32_t i,
+               std::span<std::byte> payload) const {
+        for_each_head(i, rows, [&](const Page& page, std::span<float> k, std::span<float> v) {
+            codec::EncodePage job{.spec = page.spec,
+                                  .geometry = page.geometry,
+                                  .sidecar = page.sidecar,
+                                  .k = k.data(),
+                                  .v = v.data()};
+            job.k_stride = job.v_stride = page.geometry.head_dim;
+            job.last = page.geometry.block_tokens;
+            job.page = payload.data() + page.offset;
+            ropes_.turn(page.layer, position, position + job.last, Turn::forward, k.data());
+            turn_means(page, position, k, false);
+            // A page that no token was written to is all zero bytes.
+            std::memset(job.page, 0, of_.layout.page_bytes(group_));
+            ops(page.spec).encode(job);
+        });
+    }
+
+ private:
+    struct Page {
+        codec::CodecSpec spec;
+        codec::Geometry geometry;
+        codec::HeadSidecar sidecar;
+        uint32_t layer = 0, head = 0;
+        size_t offset = 0;  // in the payload
+    };
+
+    static const codec::PageCodecOps& ops(const codec::CodecSpec& spec) {
+        return codec::best_ops(codec::row_of(spec));
+    }
+
+    template <typename Work>
+    void for_each_head(uint32_t i, const LayerRows& rows, const Work& work) const {
+        const KvGroup& group = of_.layout.groups[group_];
+        Page page;
+        page.layer = group.layers[i];
+        page.spec = *codec::codec_of_id(group.pages.codec, group.pages.version);
+        page.geometry = {group.head_dim, group.kv_heads, of_.layout.block_tokens,
+                         of_.layout.element};
+        const size_t numbers = size_t{page.geometry.block_tokens} * group.head_dim;
+        for (page.head = 0; page.head < group.kv_heads; ++page.head) {
+            page.sidecar = of_.coding.head(page.layer, page.head);
+            page.offset =
+                of_.layout.layer_offset(group_, i) + page.head * of_.layout.page_bytes(group_);
+            page.offset -= kSlabHeaderBytes;
+            work(page, rows.k.subspan(page.head * numbers, numbers),
+                 rows.v.subspan(page.head * numbers, numbers));
+        }
+    }
+
+    // Codes come without the turned part of keys' means.
+    void turn_means(const Page& page, uint32_t position, std::span<float> k, bool add) const {
+        if (!of_.coding.turns) return;
+        const KeyTurns& turns = *of_.coding.turns;
+        const RopeTable& rope = ropes_.of(page.layer);
+        const int32_t pairs = rope.pairs();
+        std::vector<float> table(2 * static_cast<size_t>(pairs));
+        float saved[2 * kKeyTurnPairs];
+        for (size_t t = 0; t * page.geometry.head_dim < k.size(); ++t) {
+            rope.fill(static_cast<int32_t>(position + t), table.data());
+            float* key = k.data() + t * page.geometry.head_dim;
+            if (add)
+                add_on(turns, turns.of(page.layer, page.head), table.data(), pairs, key);
+            else
+                take_off(turns, turns.of(page.layer, page.head), table.data(), pairs, key, saved);
+        }
+    }
+
+    const ColdModel& of_;
+    const LayerRopes& ropes_;
+    size_t group_;
+};
+
+class EcPacking final : public SlabPacking {
+ public:
+    EcPacking(const ColdModel& of, double bits, std::vector<std::optional<BlockCoder>> coders)
+        : of_(of), bits_(bits), ropes_(*of.model), coders_(std::move(coders)) {}
+
+    PackingTag tag() const override {
+        return {PackingId::ec, kVersion, transform_of(of_.sidecar_hash, bits_)};
+    }
+    std::string name() const override { return fmt::format("ec:{}", bits_); }
+    bool lossless() const override { return false; }
+
+    bool pack(std::span<const std::byte> slab, std::vector<std::byte>* out) const override {
+        const SlabHeader& header = slab_header(slab);
+        const BlockCoder* coder = coder_of(header);
+        if (coder == nullptr || header.first_position < of_.exact_tokens) return false;
+        const GroupPages pages(of_, ropes_, header.group);
+        const auto payload = slab.subspan(kSlabHeaderBytes, header.payload_bytes);
+        codec::ec::BlockScratch scratch = scratches_.take();
+        coder->encode(
+            header.token_count,
+            [&](uint32_t i, const LayerRows& rows) {
+                pages.read(payload, header.first_position, i, rows);
+            },
+            &scratch, out);
+        scratches_.give(std::move(scratch));
+        return true;
+    }
+
+    Status unpack(std::span<const std::byte> packed, std::span<std::byte> slab) const override {
+        const SlabHeader& header = slab_header(std::span<const std::byte>(slab));
+        const BlockCoder* coder = coder_of(header);
+        if (coder == nullptr)
+            return make_error(Code::corrupt, "ec does not pack slabs of this shape");
+        const GroupPages pages(of_, ropes_, header.group);
+        const auto payload = slab.subspan(kSlabHeaderBytes, header.payload_bytes);
+        codec::ec::BlockScratch scratch = scratches_.take();
+        const Status done = coder->decode(
+            packed, header.token_count,
+            [&](uint32_t i, const LayerRows& rows) {
+                pages.write(rows, header.first_position, i, payload);
+            },
+            &scratch);
+        scratches_.give(std::move(scratch));
+        return done;
+    }
+
+ private:
+    // Null for what is not a whole block of a group that ec packs.
+    const BlockCoder* coder_of(const SlabHeader& header) const {
+        const bool ours = header.group < coders_.size() && coders_[header.group] &&
+                          header.layout_digest == of_.layout.digest() &&
+                          header.token_count == of_.layout.block_tokens &&
+                          header.payload_bytes == of_.layout.payload_bytes(header.group);
+        return ours ? &*coders_[header.group] : nullptr;
+    }
+
+    const ColdModel of_;
+    const double bits_;
+    const LayerRopes ropes_;
+    const std::vector<std::optional<BlockCoder>> coders_;  // [groups]
+    mutable Scratches scratches_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const SlabPacking>> make_ec_packing(const ColdModel& of, double bits) {
+    auto learned = codec::ec::Model::of(*of.sidecar);
+    if (!learned.ok()) return learned.error();
+    std::vector<std::optional<BlockCoder>> coders;
+    for (const KvGroup& group : of.layout.groups) {
+        std::optional<BlockCoder>& coder = coders.emplace_back();
+        if (group.keep == KvKeep::sinks) continue;
+        auto made = BlockCoder::create(*learned, group.layers, bits);
+        if (!made.ok()) return made.error();
+        coder = std::move(made).value();
+    }
+    return std::shared_ptr<const SlabPacking>(
+        std::make_shared<EcPacking>(of, bits, std::move(coders)));
+}
+
+}  // namespace quire

@@ -1,0 +1,98 @@
+"""Blocks packed on disk: what loses nothing gives the same answers after a restart; what does loses
+little; what was packed otherwise is a miss that says why."""
+
+import json
+import subprocess
+
+import pytest
+
+import quire_server
+from conftest import skip_without
+from test_codec_serving import PROMPT, answer
+
+
+@pytest.fixture(scope="module")
+def sidecar(tmp_path_factory):
+    model = quire_server.model_path("smollm2")
+    skip_without(quire_server.binary(), model)
+    path = tmp_path_factory.mktemp("sidecar") / "smollm2.sidecar"
+    subprocess.run([str(quire_server.binary()), "calibrate", str(model), "--tokens", "1024",
+                    "--bits", "0", "--out", str(path)], check=True, timeout=600,
+                   env=quire_server.clean_environment(), capture_output=True)
+    return path
+
+
+def packing(server):
+    tiers = json.loads(server.get("/v1/cache"))["tiers"]
+    return next(tier["packing"] for tier in tiers if tier["tier"] == "g3")
+
+
+def run_and_restart(tmp_path, *flags):
+    """Answers cold, from G1, and from disk after a restart; and what the disk tier said."""
+    model = quire_server.model_path("smollm2")
+    skip_without(quire_server.binary(), model)
+    flags += ("--disk", f"{tmp_path}/kv:256MiB", "--cold-cpu", "100")
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        cold = answer(server)
+        assert cold[2] == 0
+        assert answer(server)[:2] == cold[:2]
+        server.post("/v1/cache/flush", {"tiers": ["g1", "g2"], "write_back": True})
+        said = packing(server)
+        assert "packed with" in server.log.read_text()
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        restarted = answer(server)
+        assert restarted[3]["cached_tokens"]["g3"] >= 256
+        assert 'quire_unpacked_blocks_total{tier="g3"}' in server.get("/metrics")
+        return cold, restarted, said
+
+
+@pytest.mark.parametrize("codec", ["raw16", "k8v8"])
+def test_zstd_gives_the_same_answer_after_a_restart(tmp_path, codec):
+    cold, restarted, said = run_and_restart(tmp_path, "--kv-codec", codec,
+                                            "--kv-codec-cold", "zstd")
+    assert restarted[:2] == cold[:2]
+    assert said["name"] == "zstd" and 0 < said["to_bytes"] <= said["from_bytes"]
+
+
+@pytest.mark.parametrize("codec,share", [("raw16", 0.5), ("k6v4", 1.0)])
+def test_ec_answers_nearly_the_same_and_takes_less(tmp_path, sidecar, codec, share):
+    cold, restarted, said = run_and_restart(tmp_path, "--kv-codec", codec, "--kv-codec-cold",
+                                            "ec:4", "--kv-sidecar", str(sidecar))
+    assert said["name"] == "ec:4" and 0 < said["to_bytes"] < share * said["from_bytes"]
+    # The first token's probability is that of nearly the same numbers.
+    assert abs(restarted[1][0] - cold[1][0]) < 0.3
+
+
+def test_what_was_packed_otherwise_is_a_miss_that_says_why(tmp_path, sidecar):
+    model = quire_server.model_path("smollm2")
+    disk = ("--disk", f"{tmp_path}/kv:256MiB", "--cold-cpu", "100", "--kv-codec", "k8v8")
+    ec = ("--kv-sidecar", str(sidecar), "--kv-codec-cold")
+    with quire_server.QuireServer(model, tmp_path / "run", *disk, *ec, "ec:4") as server:
+        cold = answer(server)
+    for flags in ((*ec, "ec:3"), ec[:2]):
+        used = disk if flags[-1] == "ec:3" else disk[:2] + disk[4:]  # --cold-cpu is a packer's
+        with quire_server.QuireServer(model, tmp_path / "run", *used, *flags) as server:
+            missed = answer(server)
+            assert missed[:2] == cold[:2], "a miss is computed, exactly"
+            assert missed[3]["cached_tokens"]["g3"] < 256
+            assert missed[3]["miss_reason"] == "other_packing"
+            server.post("/v1/cache/flush", {"tiers": ["g1", "g2"], "write_back": True})
+            assert answer(server)[3]["cached_tokens"]["g3"] >= 256, "and stored anew"
+    # What is stored as it is can be read by all.
+    with quire_server.QuireServer(model, tmp_path / "run", *disk, *ec, "ec:4") as server:
+        hit = answer(server)
+        assert hit[:2] == cold[:2] and hit[3]["cached_tokens"]["g3"] >= 256
+
+
+def test_cold_codecs_that_cannot_be_are_refused_by_name(tmp_path, sidecar):
+    model = quire_server.model_path("smollm2")
+    disk = ("--disk", f"{tmp_path}/kv:256MiB")
+    for flags, words in ((("--kv-codec-cold", "lzma"), "zstd"),
+                         (("--kv-codec-cold", "ec:9"), "0.5 to 8"),
+                         (("--kv-codec-cold", "ec:2.7"), "quire calibrate"),
+                         (("--kv-codec-cold", "bx"), "bf16"),
+                         (("--kv-codec-cold", "ec:2", "--kv-sidecar", "/nowhere"), "/nowhere")):
+        with pytest.raises(RuntimeError, match=words):
+            quire_server.QuireServer(model, tmp_path / "run", *disk, *flags)
+    with pytest.raises(RuntimeError, match="--disk DIR"):
+        quire_server.QuireServer(model, tmp_path / "run", "--kv-codec-cold", "zstd")
