@@ -35,7 +35,7 @@ Unpacker::Unpacker(TierStore& inner, const PackedOptions& options, PackCounters&
 
 Unpacker::~Unpacker() {
     std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return open_jobs_ == 0; });
+    idle_.wait(lock, [this] { return inside_ == 0; });
 }
 
 Status Unpacker::get(std::vector<TierGet> batch, TierDone done) {
@@ -52,10 +52,7 @@ Status Unpacker::get(std::vector<TierGet> batch, TierDone done) {
         job->unread.emplace_back(first, at);
     }
     if (job->unread.empty()) job->unread.emplace_back(0, 0);
-    {
-        std::lock_guard lock(mutex_);
-        ++open_jobs_;
-    }
+    enter();
     Status accepted = read_next(job);
     if (accepted.code() == Code::busy) {
         leave();
@@ -116,6 +113,7 @@ void Unpacker::refuse_unread(const std::shared_ptr<Job>& job, const Status& why)
 // On a thread of the store's, which may not be called from here.
 void Unpacker::arrived(const std::shared_ptr<Job>& job, size_t first,
                        std::span<const Status> results) {
+    enter();  // tasks may end the job, and its owner this object, before all were handed out
     {
         std::lock_guard lock(job->mutex);
         --job->reading;
@@ -133,6 +131,7 @@ void Unpacker::arrived(const std::shared_ptr<Job>& job, size_t first,
             });
     }
     submit([this, job, failed] { settle(job, failed); });
+    leave();
 }
 
 void Unpacker::submit(std::function<void()> task) {
@@ -171,9 +170,14 @@ void Unpacker::settle(const std::shared_ptr<Job>& job, size_t slabs) {
     leave();
 }
 
+void Unpacker::enter() {
+    std::lock_guard lock(mutex_);
+    ++inside_;
+}
+
 void Unpacker::leave() {
     std::lock_guard lock(mutex_);
-    --open_jobs_;
+    --inside_;
     idle_.notify_all();
 }
 

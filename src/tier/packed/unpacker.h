@@ -34,6 +34,7 @@ class Unpacker {
     void submit(std::function<void()> task);
     void unpack(Job& job, size_t i);
     void settle(const std::shared_ptr<Job>& job, size_t slabs);
+    void enter();
     void leave();
 
     TierStore& inner_;
@@ -42,8 +43,8 @@ class Unpacker {
     log::Limiter limited_log_;
     std::mutex mutex_;
     std::condition_variable idle_;
-    uint64_t open_jobs_ = 0;
-    ThreadPool threads_;  // last: its tasks use all above
+    uint64_t inside_ = 0;  // jobs, and calls of the store's, that use this object
+    ThreadPool threads_;   // last: its tasks use all above
 };
 
 }  // namespace quire
