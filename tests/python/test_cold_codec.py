@@ -84,6 +84,43 @@ def test_what_was_packed_otherwise_is_a_miss_that_says_why(tmp_path, sidecar):
         assert hit[:2] == cold[:2] and hit[3]["cached_tokens"]["g3"] >= 256
 
 
+def transcode(*args):
+    run = subprocess.run([str(quire_server.binary()), "codec", "transcode", "--json",
+                          *map(str, args)], timeout=600, env=quire_server.clean_environment(),
+                         capture_output=True, text=True)
+    return run.returncode, json.loads(run.stdout) if run.stdout else run.stderr
+
+
+def test_a_directory_is_packed_otherwise(tmp_path, sidecar):
+    model = quire_server.model_path("smollm2")
+    size = ":256MiB"
+    with quire_server.QuireServer(model, tmp_path / "run", "--disk",
+                                  f"{tmp_path}/plain{size}") as server:
+        cold = answer(server)
+        assert transcode(tmp_path / "plain", tmp_path / "new", "--to", "zstd")[0] == 2, "in use"
+    ec = ("--model", model, "--kv-sidecar", sidecar)
+    for source, target, flags in (("plain", "zstd", ("--to", "zstd")),
+                                  ("zstd", "ec", ("--to", "ec:4", *ec)),
+                                  ("ec", "back", ("--from", "ec:4", *ec))):
+        code, report = transcode(tmp_path / source, tmp_path / target, *flags)
+        assert code == 0 and report["written"] == report["blocks"] > 0, report
+    assert report["to_bytes"] > 2 * report["from_bytes"]
+    code, report = transcode(tmp_path / "ec", tmp_path / "lost", "--to", "zstd")
+    assert code == 1 and report["refused"] > 0 and "--from" in report["first_refusal"]
+    for name, flags in (("zstd", ("--kv-codec-cold", "zstd")), ("back", ()),
+                        ("ec", ("--kv-codec-cold", "ec:4", "--kv-sidecar", str(sidecar)))):
+        with quire_server.QuireServer(model, tmp_path / "run", "--disk", f"{tmp_path}/{name}{size}",
+                                      *flags) as server:
+            hit = answer(server)
+            assert hit[3]["cached_tokens"]["g3"] >= 256, name
+            assert name != "zstd" or hit[:2] == cold[:2]
+    listed = subprocess.run([str(quire_server.binary()), "inspect", "--verify",
+                             str(tmp_path / "ec")], check=True, capture_output=True, text=True)
+    assert "packing" in listed.stdout and "ec: " in listed.stdout
+    assert transcode(tmp_path / "plain", tmp_path / "x", "--to", "ec:3")[0] == 2
+    assert transcode(tmp_path / "nothing", tmp_path / "x", "--to", "zstd")[0] == 2
+
+
 def test_cold_codecs_that_cannot_be_are_refused_by_name(tmp_path, sidecar):
     model = quire_server.model_path("smollm2")
     disk = ("--disk", f"{tmp_path}/kv:256MiB")

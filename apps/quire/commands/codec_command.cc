@@ -1,4 +1,4 @@
-// quire codec list|bench|verify
+// quire codec list|bench|verify|transcode
 #include <iostream>
 #include <iterator>
 
@@ -8,6 +8,8 @@
 #include "apps/quire/commands/codec_report.h"
 #include "apps/quire/commands/command_line.h"
 #include "apps/quire/commands/commands.h"
+#include "apps/quire/commands/transcode.h"
+#include "base/log.h"
 #include "base/regular_file.h"
 #include "codec/vectors/golden.h"
 
@@ -33,6 +35,9 @@ Examples:
   quire codec bench k6v4 k4v3          their speed on one core, beside memcpy
   quire codec verify                   this CPU's fast versions against the oracles
   quire codec verify vectors.bin       a file of golden vectors against this build
+  quire codec transcode OLD NEW --to zstd
+                                       a cache directory's blocks, packed otherwise
+  quire codec transcode OLD NEW --to ec:2.7 --model M.gguf --kv-sidecar M.sidecar
 )";
 
 constexpr const char* kBenchDefaults[] = {
@@ -164,6 +169,30 @@ int verify(const CodecFlags& flags) {
     return all_same ? kExitOk : kExitNotOk;
 }
 
+int run_transcode(const TranscodeFlags& flags) {
+    log::configure({.level = log::Level::error});
+    const auto report = transcode(flags);
+    if (!report.ok()) return fail("codec transcode", report.error().message);
+    std::cout << (flags.json ? transcode_json(*report) : transcode_text(*report)) << std::flush;
+    return report->refused == 0 ? kExitOk : kExitNotOk;
+}
+
+void add_transcode(CLI::App& app, TranscodeFlags& flags) {
+    app.add_option("FROM", flags.from_dir, "a cache directory that no server has open")->required();
+    app.add_option("TO", flags.to_dir, "where to write; made when missing")->required();
+    app.add_option("--to", flags.to, "packing: none, zstd, bx or ec:BITS")->capture_default_str();
+    app.add_option("--from", flags.from, "ec:BITS, where FROM has blocks that are packed so")
+        ->capture_default_str();
+    app.add_option("--model", flags.model, "of ec and bx: the GGUF file whose blocks they are");
+    app.add_option("--kv-codec", flags.kv_codec, "of ec: as the server that wrote FROM");
+    app.add_option("--kv-sinks", flags.kv_sinks, "of ec: as that server")->capture_default_str();
+    app.add_option("--block-tokens", flags.block_tokens, "of ec without a codec: as that server")
+        ->check(CLI::Range(16, 256))
+        ->capture_default_str();
+    app.add_option("--kv-sidecar", flags.kv_sidecar, "of ec: a file of quire calibrate");
+    app.add_flag("--json", flags.json, "print one JSON object");
+}
+
 void add_shape(CLI::App& app, CodecFlags& flags) {
     app.add_option("--head-dim", flags.geometry.head_dim, "numbers in a row")
         ->capture_default_str();
@@ -175,8 +204,8 @@ void add_shape(CLI::App& app, CodecFlags& flags) {
 
 int run_codec(int argc, const char* const* argv) {
     CLI::App app(
-        "Lists the codecs of KV pages, measures them and checks them. Exit code 1: a bar was "
-        "missed, or bytes differ.",
+        "Lists the codecs of KV pages, measures them, checks them, and packs cache directories "
+        "otherwise. Exit code 1: a bar was missed, bytes differ, or blocks were left behind.",
         "quire codec");
     CodecFlags flags;
     app.require_subcommand(1);
@@ -186,6 +215,10 @@ int run_codec(int argc, const char* const* argv) {
     CLI::App& bencher = *app.add_subcommand("bench", "encode and decode on one core over memcpy");
     CLI::App& verifier = *app.add_subcommand(
         "verify", "fast versions against oracles, or files of golden vectors against this build");
+    CLI::App& transcoder = *app.add_subcommand(
+        "transcode", "a cache directory into another whose blocks are packed otherwise");
+    TranscodeFlags transcoding;
+    add_transcode(transcoder, transcoding);
     for (CLI::App* with_names : {&lister, &bencher}) {
         with_names->add_option("NAME", flags.names, "which codecs; none: all, or a selection");
         add_shape(*with_names, flags);
@@ -199,6 +232,7 @@ int run_codec(int argc, const char* const* argv) {
     for (CLI::App* any : {&lister, &bencher, &verifier})
         any->add_flag("--json", flags.json, "print one JSON object");
     if (auto code = parse_flags(app, argc, argv)) return *code;
+    if (transcoder.parsed()) return run_transcode(transcoding);
     if (lister.parsed()) return list(flags);
     if (bencher.parsed()) return run_speed(flags);
     return verify(flags);

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "codec/codec_table.h"
 #include "format/slab.h"
+#include "tier/packed/slab_packing.h"
 
 namespace quire::commands {
 namespace {
@@ -58,6 +59,7 @@ std::string inspect_text(const InspectResult& result) {
         return name.empty() ? std::string("(no tenant)") : name;
     });
     text += list_text("codecs", r.blocks_by_codec, codec_name_of_id);
+    text += list_text("packing", r.blocks_by_packing, packing_name);
     text += fmt::format("  {:<12}{}\n", "verified",
                         result.verified ? blocks(r.verified_blocks) + ", every byte"
                                         : "headers only; --verify reads every byte");
@@ -76,6 +78,8 @@ std::string inspect_json(const InspectResult& result) {
     const DiskReport& r = result.report;
     Json codecs = Json::object();
     for (const auto& [codec, count] : r.blocks_by_codec) codecs[codec_name_of_id(codec)] = count;
+    Json packing = Json::object();
+    for (const auto& [id, count] : r.blocks_by_packing) packing[packing_name(id)] = count;
     Json model_codecs = Json::object();
     for (const auto& [id, found] : r.codecs_by_model) model_codecs[id] = names_of(found);
     Json damage = Json::array();
@@ -92,6 +96,7 @@ std::string inspect_json(const InspectResult& result) {
                       {"model_codecs", model_codecs},
                       {"tenants", r.blocks_by_tenant},
                       {"codecs", codecs},
+                      {"packing", packing},
                       {"verified", result.verified},
                       {"verified_blocks", r.verified_blocks},
                       {"damaged_blocks", r.damaged_blocks},

@@ -68,6 +68,7 @@ struct DiskReport {
     std::map<std::string, uint64_t> blocks_by_model;   // model id in hex
     std::map<std::string, uint64_t> blocks_by_tenant;  // "" is the only tenant
     std::map<uint32_t, uint64_t> blocks_by_codec;
+    std::map<uint32_t, uint64_t> blocks_by_packing;  // PackingId
     std::map<std::string, std::set<uint32_t>> codecs_by_model;
     uint64_t damaged_blocks = 0;
     std::vector<DiskDamage> damage;  // the first 100

@@ -114,6 +114,7 @@ class Inspector {
         const size_t tenant_bytes = std::min<size_t>(header.tenant_bytes, kTenantBytesMax);
         report_.blocks_by_tenant[std::string(header.tenant.data(), tenant_bytes)]++;
         report_.blocks_by_codec[header.codec]++;
+        report_.blocks_by_packing[header.packed.packing]++;
         report_.codecs_by_model[header.model.value.to_hex()].insert(header.codec);
         return {};
     }

@@ -30,7 +30,7 @@ Status check_packing(const SlabPacking& packing, const PackedPayload& packed) {
     if (packed.packing == id && packed.version == tag.version && packed.transform == tag.transform)
         return {};
     return make_error(Code::unsupported,
-                      "the slab was packed in another way (" + std::to_string(packed.packing) +
+                      "the slab was packed in another way (" + packing_name(packed.packing) +
                           " version " + std::to_string(packed.version) + " of " +
                           packed.transform.to_hex() + ") than " + packing.name());
 }
@@ -45,6 +45,20 @@ void restore_header(SlabHeader* header) {
 }
 
 }  // namespace
+
+std::string packing_name(uint32_t id) {
+    switch (static_cast<PackingId>(id)) {
+        case PackingId::none:
+            return "none";
+        case PackingId::zstd:
+            return "zstd";
+        case PackingId::bx:
+            return "bx";
+        case PackingId::ec:
+            return "ec";
+    }
+    return "packing " + std::to_string(id);
+}
 
 SlabBuffer::SlabBuffer(size_t bytes)
     : data_(static_cast<std::byte*>(std::aligned_alloc(kSlabAlign, bytes))),

@@ -18,6 +18,9 @@ namespace quire {
 // Numbers as they lie in slab headers; never used again.
 enum class PackingId : uint32_t { none = 0, zstd = 1, bx = 2, ec = 3 };
 
+// "none", "zstd", ...; "packing 77" for a number that this build does not know.
+std::string packing_name(uint32_t id);
+
 // What a slab says of its packing (PackedPayload), and must say to be unpacked.
 struct PackingTag {
     PackingId id = PackingId::none;

@@ -1,0 +1,228 @@
+#include "apps/quire/commands/transcode.h"
+
+#include <algorithm>
+#include <future>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/io.h"
+#include "base/progress.h"
+#include "base/units.h"
+#include "engine/model/cold_packing.h"
+#include "tier/disk/disk.h"
+#include "tier/packed/packed_slab.h"
+#include "tier/packed/packed_store.h"
+#include "tier/packed/zstd_packing.h"
+
+namespace quire::commands {
+namespace {
+
+constexpr uint64_t kBatchBytes = uint64_t{64} << 20;
+constexpr uint64_t kSpareBytes = uint64_t{256} << 20;  // segments not full, indexes
+constexpr int64_t kWaitNs = int64_t{600} * 1'000'000'000;
+
+// Calls that end in a callback, waited for: stores always call back.
+template <typename Call>
+std::vector<Status> wait(size_t count, const Call& call) {
+    auto promise = std::make_shared<std::promise<std::vector<Status>>>();
+    auto future = promise->get_future();
+    const Status accepted = call([promise](std::span<const Status> results) {
+        promise->set_value({results.begin(), results.end()});
+    });
+    if (!accepted.ok()) return std::vector<Status>(count, accepted);
+    return future.get();
+}
+
+// What ec needs to know; empty members where no model was named.
+struct Model {
+    std::unique_ptr<GgufModel> model;
+    ColdModel cold;
+};
+
+Result<Model> open_model(const TranscodeFlags& flags) {
+    Model out;
+    if (flags.model.empty()) return out;
+    auto model = GgufModel::open(flags.model);
+    if (!model.ok()) return model.error();
+    out.model = std::move(model).value();
+    const bool coded = !flags.kv_codec.empty() && flags.kv_codec != "raw16";
+    const KvLayout plain = out.model->kv_layout(coded ? kCodedBlockTokens : flags.block_tokens);
+    auto coding = find_kv_coding(flags.kv_codec, flags.kv_sinks, plain);
+    if (!coding.ok()) return make_error(coding.code(), "--kv-codec: " + coding.error().message);
+    ColdModel& cold = out.cold;
+    cold.model = out.model.get();
+    cold.coding = std::move(coding).value();
+    cold.exact_tokens = flags.kv_sinks;
+    if (!flags.kv_sidecar.empty()) {
+        auto read = codec::read_sidecar(flags.kv_sidecar);
+        if (!read.ok()) return make_error(read.code(), "--kv-sidecar: " + read.error().message);
+        QUIRE_TRY(codec::match_sidecar(read->sidecar, out.model->id(), plain));
+        cold.sidecar = std::make_shared<const codec::Sidecar>(read->sidecar);
+        cold.sidecar_hash = read->hash;
+        if (coded) {
+            QUIRE_TRY(take_sidecar(&cold.coding, std::move(read).value(), plain));
+            const HParams& h = out.model->hparams();
+            add_turns(&cold.coding, h.family->rope, h.rope_dim);
+        }
+    }
+    cold.layout = coded ? cold.coding.split(plain) : plain;
+    return out;
+}
+
+Result<std::shared_ptr<const SlabPacking>> find_packing(const char* flag, const std::string& name,
+                                                        const Model& model) {
+    if (packing_needs_sidecar(name) && !model.model)
+        return make_error(Code::invalid, fmt::format("{} {} needs --model and --kv-sidecar, and "
+                                                     "--kv-codec and --kv-sinks as the server has "
+                                                     "them",
+                                                     flag, name));
+    if (name == "bx" && !model.model)
+        return make_error(Code::invalid, fmt::format("{} bx needs --model", flag));
+    auto found = find_cold_packing(name, model.cold);
+    if (!found.ok())
+        return make_error(found.code(), fmt::format("{}: {}", flag, found.error().message));
+    return found;
+}
+
+class Transcoder {
+ public:
+    Transcoder(TierStore& from, TierStore& to, std::shared_ptr<const SlabPacking> source)
+        : from_(from), to_(to), source_(std::move(source)) {}
+
+    Result<TranscodeReport> run() {
+        auto entries = from_.list();
+        if (!entries.ok()) return entries.error();
+        report_.blocks = entries->size();
+        Progress progress("blocks", report_.blocks);
+        for (size_t at = 0; at < entries->size();) {
+            size_t end = at;
+            for (uint64_t bytes = 0; end < entries->size() && bytes < kBatchBytes; ++end)
+                bytes += (*entries)[end].bytes;
+            batch(std::span(*entries).subspan(at, end - at));
+            at = end;
+            progress.update(at);
+        }
+        progress.finish();
+        QUIRE_TRY(to_.flush(kWaitNs));
+        report_.packed = to_.stats().packed_blocks;
+        auto stored = to_.list();
+        if (!stored.ok()) return stored.error();
+        for (const TierEntry& entry : *stored) report_.to_bytes += entry.bytes;
+        return std::move(report_);
+    }
+
+ private:
+    void refuse(const Status& why) {
+        if (report_.refused++ == 0) report_.first_refusal = why.error().message;
+    }
+
+    void batch(std::span<const TierEntry> entries) {
+        std::vector<SlabBuffer> memory;
+        std::vector<TierGet> gets;
+        for (const TierEntry& entry : entries) {
+            memory.emplace_back(entry.bytes);
+            gets.push_back({entry.key, memory.back().bytes()});
+            report_.from_bytes += entry.bytes;
+        }
+        const std::vector<Status> read =
+            wait(gets.size(), [&](TierDone done) { return from_.get(gets, std::move(done), {}); });
+        std::vector<TierPut> puts;
+        for (size_t i = 0; i < gets.size(); ++i) {
+            const Status sound = read[i].ok() ? unpack(&memory[i]) : read[i];
+            if (sound.ok())
+                puts.push_back({gets[i].key, memory[i].bytes()});
+            else
+                refuse(sound);
+        }
+        const std::vector<Status> written =
+            wait(puts.size(), [&](TierDone done) { return to_.put(puts, std::move(done)); });
+        for (const Status& one : written) {
+            report_.written += one.ok();
+            if (!one.ok()) refuse(one);
+        }
+    }
+
+    // The slab as it was before it was packed.
+    Status unpack(SlabBuffer* slab) {
+        const PackedPayload packed = slab_header(std::span<const std::byte>(slab->bytes())).packed;
+        if (packed == PackedPayload{}) return {};
+        const bool zstd = packed.packing == static_cast<uint32_t>(PackingId::zstd);
+        const SlabPacking* packing = zstd ? zstd_.get() : source_.get();
+        if (packing == nullptr)
+            return make_error(Code::unsupported,
+                              "a slab is packed with a packing that --from does not name");
+        const size_t bytes = slab_bytes_for(size_t{packed.layer_count} * packed.layer_bytes);
+        if (bytes < slab->bytes().size() || bytes > slab_bytes_for(kMaxPayloadBytes))
+            return make_error(Code::corrupt, "a packed slab of an impossible size");
+        SlabBuffer whole(bytes);
+        if (!whole) return make_error(Code::full, "no memory for a slab");
+        std::ranges::copy(slab->bytes(), whole.bytes().begin());
+        *slab = std::move(whole);
+        return unpack_slab(*packing, slab->bytes(), &scratch_);
+    }
+
+    TierStore& from_;
+    TierStore& to_;
+    std::shared_ptr<const SlabPacking> source_;
+    std::shared_ptr<const SlabPacking> zstd_ = make_zstd_packing();
+    std::vector<std::byte> scratch_;
+    TranscodeReport report_;
+};
+
+Result<std::unique_ptr<TierStore>> open_dir(const std::string& dir, uint64_t capacity_bytes,
+                                            bool read_only, IoEngine& io) {
+    DiskOptions options;
+    options.dir = dir;
+    options.capacity_bytes = capacity_bytes;
+    options.read_only = read_only;
+    options.allow_oversize = true;
+    options.io = &io;
+    return open_disk_store(options);
+}
+
+}  // namespace
+
+Result<TranscodeReport> transcode(const TranscodeFlags& flags) {
+    auto model = open_model(flags);
+    if (!model.ok()) return model.error();
+    auto source = find_packing("--from", flags.from, *model);
+    if (!source.ok()) return source.error();
+    auto target = find_packing("--to", flags.to, *model);
+    if (!target.ok()) return target.error();
+    auto seen = inspect_disk(flags.from_dir, false);
+    if (!seen.ok()) return seen.error();
+    // Unpacked, blocks may be ten times as large and more; the limit is no reservation.
+    const uint64_t capacity = 16 * seen->block_bytes + kSpareBytes;
+    auto io = make_io_engine({});
+    if (!io.ok()) return io.error();
+    auto from = open_dir(flags.from_dir, std::max(seen->file_bytes, kSpareBytes), true, **io);
+    if (!from.ok()) return from.error();
+    auto to = open_dir(flags.to_dir, capacity, false, **io);
+    if (!to.ok()) return to.error();
+    if (!*target) return Transcoder(**from, **to, *source).run();
+    const auto packed = make_packed_store(**to, {.packing = *target, .pack_share = 1.0});
+    return Transcoder(**from, *packed, *source).run();
+}
+
+std::string transcode_text(const TranscodeReport& r) {
+    std::string text =
+        fmt::format("{} of {} blocks written, {} packed: {} instead of {}\n", r.written, r.blocks,
+                    r.packed, format_bytes(r.to_bytes), format_bytes(r.from_bytes));
+    if (r.refused > 0) text += fmt::format("{} were not: {}\n", r.refused, r.first_refusal);
+    return text;
+}
+
+std::string transcode_json(const TranscodeReport& r) {
+    nlohmann::ordered_json json = {{"blocks", r.blocks},
+                                   {"written", r.written},
+                                   {"packed", r.packed},
+                                   {"from_bytes", r.from_bytes},
+                                   {"to_bytes", r.to_bytes},
+                                   {"refused", r.refused},
+                                   {"first_refusal", r.first_refusal}};
+    return json.dump(2) + "\n";
+}
+
+}  // namespace quire::commands
