@@ -38,7 +38,7 @@ class ModelMeans {
     // Keys [last - first][head_dim] at positions first to last - 1, to what they were before RoPE
     // or from there; in place.
     void turn(uint32_t layer, uint32_t first, uint32_t last, Turn way, float* rows) const {
-        ropes_.turn(layer, first, last, way, rows);
+        ropes_.turn(ropes_.tables(first, last), layer, way, rows);
     }
 
  private:

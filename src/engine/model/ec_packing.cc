@@ -52,12 +52,14 @@ class Scratches {
 // One group's pages as rows.
 class GroupPages {
  public:
-    GroupPages(const ColdModel& of, const LayerRopes& ropes, size_t group)
-        : of_(of), ropes_(ropes), group_(group) {}
+    // Of a slab whose first token is at `position`.
+    GroupPages(const ColdModel& of, const LayerRopes& ropes, size_t group, uint32_t position)
+        : of_(of),
+          ropes_(ropes),
+          tables_(ropes.tables(position, position + of.layout.block_tokens)),
+          group_(group) {}
 
-    // `payload`: of a slab whose first token is at `position`.
-    void read(std::span<const std::byte> payload, uint32_t position, uint32_t i,
-              const LayerRows& rows) const {
+    void read(std::span<const std::byte> payload, uint32_t i, const LayerRows& rows) const {
         for_each_head(i, rows, [&](const Page& page, std::span<float> k, std::span<float> v) {
             codec::DecodePage job{.spec = page.spec,
                                   .geometry = page.geometry,
@@ -67,12 +69,11 @@ class GroupPages {
             job.k_stride = job.v_stride = page.geometry.head_dim;
             job.last = page.geometry.block_tokens;
             ops(page.spec).decode(job);
-            turn_means(page, position, k, true);
-            ropes_.turn(page.layer, position, position + job.last, Turn::back, k.data());
+            turn_means(page, k, true);
+            ropes_.turn(tables_, page.layer, Turn::back, k.data());
         });
     }
-    void write(const LayerRows& rows, uint32_t position, uint32_t i,
-               std::span<std::byte> payload) const {
+    void write(const LayerRows& rows, uint32_t i, std::span<std::byte> payload) const {
         for_each_head(i, rows, [&](const Page& page, std::span<float> k, std::span<float> v) {
             codec::EncodePage job{.spec = page.spec,
                                   .geometry = page.geometry,
@@ -82,8 +83,8 @@ class GroupPages {
             job.k_stride = job.v_stride = page.geometry.head_dim;
             job.last = page.geometry.block_tokens;
             job.page = payload.data() + page.offset;
-            ropes_.turn(page.layer, position, position + job.last, Turn::forward, k.data());
-            turn_means(page, position, k, false);
+            ropes_.turn(tables_, page.layer, Turn::forward, k.data());
+            turn_means(page, k, false);
             // A page that no token was written to is all zero bytes.
             std::memset(job.page, 0, of_.layout.page_bytes(group_));
             ops(page.spec).encode(job);
@@ -123,25 +124,24 @@ class GroupPages {
     }
 
     // Codes come without the turned part of keys' means.
-    void turn_means(const Page& page, uint32_t position, std::span<float> k, bool add) const {
+    void turn_means(const Page& page, std::span<float> k, bool add) const {
         if (!of_.coding.turns) return;
         const KeyTurns& turns = *of_.coding.turns;
-        const RopeTable& rope = ropes_.of(page.layer);
-        const int32_t pairs = rope.pairs();
-        std::vector<float> table(2 * static_cast<size_t>(pairs));
+        const auto head = turns.of(page.layer, page.head);
         float saved[2 * kKeyTurnPairs];
-        for (size_t t = 0; t * page.geometry.head_dim < k.size(); ++t) {
-            rope.fill(static_cast<int32_t>(position + t), table.data());
-            float* key = k.data() + t * page.geometry.head_dim;
+        for (uint32_t t = 0; t < tables_.tokens(); ++t) {
+            const float* table = ropes_.table(tables_, page.layer, t);
+            float* key = k.data() + size_t{t} * page.geometry.head_dim;
             if (add)
-                add_on(turns, turns.of(page.layer, page.head), table.data(), pairs, key);
+                add_on(turns, head, table, ropes_.pairs(), key);
             else
-                take_off(turns, turns.of(page.layer, page.head), table.data(), pairs, key, saved);
+                take_off(turns, head, table, ropes_.pairs(), key, saved);
         }
     }
 
     const ColdModel& of_;
     const LayerRopes& ropes_;
+    const LayerRopes::Tables tables_;
     size_t group_;
 };
 
@@ -160,15 +160,13 @@ class EcPacking final : public SlabPacking {
         const SlabHeader& header = slab_header(slab);
         const BlockCoder* coder = coder_of(header);
         if (coder == nullptr || header.first_position < of_.exact_tokens) return false;
-        const GroupPages pages(of_, ropes_, header.group);
+        const GroupPages pages(of_, ropes_, header.group, header.first_position);
         const auto payload = slab.subspan(kSlabHeaderBytes, header.payload_bytes);
         codec::ec::BlockScratch scratch = scratches_.take();
         coder->encode(
             header.token_count,
-            [&](uint32_t i, const LayerRows& rows) {
-                pages.read(payload, header.first_position, i, rows);
-            },
-            &scratch, out);
+            [&](uint32_t i, const LayerRows& rows) { pages.read(payload, i, rows); }, &scratch,
+            out);
         scratches_.give(std::move(scratch));
         return true;
     }
@@ -178,15 +176,12 @@ class EcPacking final : public SlabPacking {
         const BlockCoder* coder = coder_of(header);
         if (coder == nullptr)
             return make_error(Code::corrupt, "ec does not pack slabs of this shape");
-        const GroupPages pages(of_, ropes_, header.group);
+        const GroupPages pages(of_, ropes_, header.group, header.first_position);
         const auto payload = slab.subspan(kSlabHeaderBytes, header.payload_bytes);
         codec::ec::BlockScratch scratch = scratches_.take();
         const Status done = coder->decode(
             packed, header.token_count,
-            [&](uint32_t i, const LayerRows& rows) {
-                pages.write(rows, header.first_position, i, payload);
-            },
-            &scratch);
+            [&](uint32_t i, const LayerRows& rows) { pages.write(rows, i, payload); }, &scratch);
         scratches_.give(std::move(scratch));
         return done;
     }

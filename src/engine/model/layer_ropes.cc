@@ -15,16 +15,22 @@ LayerRopes::LayerRopes(const GgufModel& model)
             layer_rope_[layer] = group.kind == KvKind::window ? ropes_.size() - 1 : 0;
 }
 
-void LayerRopes::turn(uint32_t layer, uint32_t first, uint32_t last, Turn way, float* rows) const {
-    const RopeTable& rope = of(layer);
-    std::vector<float> table(2 * static_cast<size_t>(rope.pairs()));
-    for (uint32_t t = first; t < last; ++t, rows += head_dim_) {
-        rope.fill(static_cast<int32_t>(t), table.data());
-        if (way == Turn::back)  // the same rotation with the sines turned round
-            for (auto sine = table.begin() + rope.pairs(); sine != table.end(); ++sine)
-                *sine = -*sine;
-        rope_rotate(style_, rope.pairs(), table.data(), rows);
+LayerRopes::Tables LayerRopes::tables(uint32_t first, uint32_t last) const {
+    Tables out;
+    out.tokens_ = last - first;
+    for (const RopeTable& rope : ropes_) {
+        const size_t width = 2 * static_cast<size_t>(rope.pairs());
+        std::vector<float>& kind = out.kinds_.emplace_back(out.tokens_ * width);
+        for (uint32_t t = 0; t < out.tokens_; ++t)
+            rope.fill(static_cast<int32_t>(first + t), kind.data() + t * width);
     }
+    return out;
+}
+
+void LayerRopes::turn(const Tables& tables, uint32_t layer, Turn way, float* rows) const {
+    const auto rotate = way == Turn::forward ? rope_rotate : rope_rotate_back;
+    for (uint32_t t = 0; t < tables.tokens(); ++t, rows += head_dim_)
+        rotate(style_, pairs(), table(tables, layer, t), rows);
 }
 
 }  // namespace quire

@@ -20,20 +20,34 @@ void RopeTable::fill(int32_t position, float* out) const {
     }
 }
 
-void rope_rotate(RopeStyle style, int32_t pairs, const float* table, float* head) {
+namespace {
+
+// `direction`: 1, or -1 for back. A loop for each style, without a question in it.
+template <int direction>
+void rotate(RopeStyle style, int32_t pairs, const float* table, float* head) {
     const float* cosine = table;
     const float* sine = table + pairs;
-    const auto rotate = [&](RopeStyle known) {
+    const auto loop = [&](RopeStyle known) {
         for (int32_t i = 0; i < pairs; ++i) {
             const auto [x, y] = rope_dimensions(known, pairs, i);
             const float a = head[x];
             const float b = head[y];
-            head[x] = a * cosine[i] - b * sine[i];
-            head[y] = a * sine[i] + b * cosine[i];
+            const float s = direction > 0 ? sine[i] : -sine[i];
+            head[x] = a * cosine[i] - b * s;
+            head[y] = a * s + b * cosine[i];
         }
     };
-    // A loop for each, without a question in it.
-    style == RopeStyle::halves ? rotate(RopeStyle::halves) : rotate(RopeStyle::pairs);
+    style == RopeStyle::halves ? loop(RopeStyle::halves) : loop(RopeStyle::pairs);
+}
+
+}  // namespace
+
+void rope_rotate(RopeStyle style, int32_t pairs, const float* table, float* head) {
+    rotate<1>(style, pairs, table, head);
+}
+
+void rope_rotate_back(RopeStyle style, int32_t pairs, const float* table, float* head) {
+    rotate<-1>(style, pairs, table, head);
 }
 
 }  // namespace quire

@@ -32,5 +32,7 @@ constexpr std::pair<int32_t, int32_t> rope_dimensions(RopeStyle style, int32_t p
 
 // Rotates one head in place by a filled table.
 void rope_rotate(RopeStyle style, int32_t pairs, const float* table, float* head);
+// The other way round.
+void rope_rotate_back(RopeStyle style, int32_t pairs, const float* table, float* head);
 
 }  // namespace quire
