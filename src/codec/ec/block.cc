@@ -132,7 +132,8 @@ struct Work {
         kernels.multiply({.matrix = matrix.data(),
                           .inputs = dims,
                           .outputs = dims,
-                          .used = used,
+                          .used = used.data(),
+                          .used_count = static_cast<uint32_t>(used.size()),
                           .x = x,
                           .out = out,
                           .stride = stride});
@@ -187,8 +188,8 @@ struct BlockCoder::Encoding {
     void finish(std::vector<std::byte>* out) {
         const size_t room_bytes = chain.components * work.stride * kWordBytes;
         std::byte* words = room(&buffers.words, room_bytes);
-        SymbolWriter writer{.end = words + room_bytes};
-        writer.states.fill(kStateLow);
+        SymbolWriter writer{.states = {}, .end = words + room_bytes};
+        std::ranges::fill(writer.states, kStateLow);
         const uint64_t runs = chain.components * uint64_t{work.stride / kLanes};
         writer.turn = static_cast<uint32_t>(runs % kGroups);
         for (size_t c = chain.components; c-- > 0;)
@@ -202,7 +203,7 @@ struct BlockCoder::Encoding {
             out->insert(out->end(), first, first + bytes);
         };
         append(&header, sizeof(header));
-        append(writer.states.data(), sizeof(States));
+        append(writer.states, sizeof(uint32_t[kStates]));
         append(writer.end, word_bytes);
         append(buffers.escapes.data(), buffers.escapes.size());
     }
@@ -297,11 +298,12 @@ Status BlockCoder::decode(std::span<const std::byte> bytes, uint32_t tokens, con
     QUIRE_CHECK(tokens > 0 && tokens <= kBlockTokensMax, "ec: a block of too many tokens");
     BlockScratch::Buffers& buffers = *scratch->buffers_;
     Header header;
-    constexpr size_t kBeforeWords = sizeof(header) + sizeof(States);
+    constexpr size_t kBeforeWords = sizeof(header) + sizeof(uint32_t[kStates]);
     if (bytes.size() < kBeforeWords) return damaged();
     std::memcpy(&header, bytes.data(), sizeof(header));
-    SymbolReader reader{.words = bytes.data() + kBeforeWords, .left_words = header.words};
-    std::memcpy(reader.states.data(), bytes.data() + sizeof(header), sizeof(States));
+    SymbolReader reader{
+        .states = {}, .words = bytes.data() + kBeforeWords, .left_words = header.words};
+    std::memcpy(reader.states, bytes.data() + sizeof(header), sizeof(uint32_t[kStates]));
     const auto step = std::bit_cast<float>(header.step);
     if (!(double{step} >= chain_->step_low && double{step} <= chain_->step_high) ||
         header.words > (bytes.size() - kBeforeWords) / kWordBytes ||

@@ -12,5 +12,12 @@ inline constexpr float kHistoryLargest = 0x1p60f;
 inline constexpr float kHistorySteps = 127;
 
 Kernels ref_kernels();
+Kernels avx2_kernels();
+Kernels avx512_kernels();
+Kernels avx512_vnni_kernels();  // products of bytes in one instruction
+
+void ref_read(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t* symbols);
+void ref_write(SymbolWriter* writer, const RansTable& table, uint32_t tokens,
+               const uint8_t* symbols);
 
 }  // namespace quire::codec::ec

@@ -19,6 +19,11 @@ float number_of(const Steps& steps, int32_t integer) {
 std::span<const Kernels> all_kernels() {
     static const std::array kAll = {
         ref_kernels(),
+#if defined(__x86_64__)
+        avx2_kernels(),
+        avx512_kernels(),
+        avx512_vnni_kernels(),
+#endif
     };
     return kAll;
 }

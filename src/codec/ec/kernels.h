@@ -22,13 +22,14 @@ inline constexpr int32_t kHistoryZero = 128;
 
 // out[o] += the sum of matrix[i][o] x[i], over the inputs that are named, in their order.
 struct Product {
-    const float* matrix;             // [outputs / kPanel][inputs][kPanel]
-    uint32_t inputs;                 // rows of it
-    uint32_t outputs;                // a multiple of kPanel
-    std::span<const uint16_t> used;  // inputs, ascending
-    const float* x;                  // [inputs][stride]
-    float* out;                      // [outputs][stride]
-    uint32_t stride;                 // tokens, a multiple of kLanes
+    const float* matrix;   // [outputs / kPanel][inputs][kPanel]
+    uint32_t inputs;       // rows of it
+    uint32_t outputs;      // a multiple of kPanel
+    const uint16_t* used;  // [used_count] inputs, ascending
+    uint32_t used_count;
+    const float* x;   // [inputs][stride]
+    float* out;       // [outputs][stride]
+    uint32_t stride;  // tokens, a multiple of kLanes
 };
 
 // Numbers of one head, eight bits each: what they stand for is (byte - kHistoryZero) times the
@@ -71,7 +72,7 @@ struct Steps {
 };
 
 struct SymbolReader {
-    States states;
+    uint32_t states[kStates];
     const std::byte* words = nullptr;
     size_t left_words = 0;
     uint32_t turn = 0;    // group of the next run
@@ -79,7 +80,7 @@ struct SymbolReader {
 };
 
 struct SymbolWriter {
-    States states;
+    uint32_t states[kStates];
     std::byte* end = nullptr;  // words grow down from here
     uint32_t turn = 0;         // runs that are still to be written
 };

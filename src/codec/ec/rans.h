@@ -24,8 +24,6 @@ inline constexpr uint32_t kStateLow = 1u << 15;  // states are that or more betw
 inline constexpr uint32_t kStateBits = 31;
 inline constexpr uint32_t kFullShift = kStateBits - kProbabilityBits;
 
-using States = std::array<uint32_t, kStates>;
-
 // A distribution of symbols. Every symbol can be coded.
 class RansTable {
  public:
@@ -44,19 +42,19 @@ class RansTable {
     // By slot, the low bits of a state: how far the slot is in its symbol's range, the symbol's
     // frequency from bit 12 on, the symbol from bit 24 on.
     static constexpr uint32_t kFrequencyShift = 12, kSymbolShift = 24, kFieldMask = 0xfff;
-    const uint32_t* slots() const { return slots_.data(); }
+    [[gnu::always_inline]] const uint32_t* slots() const { return slots_; }
     // By symbol: where its range begins, its frequency from bit 12 on.
-    const uint32_t* symbols() const { return symbols_.data(); }
+    [[gnu::always_inline]] const uint32_t* symbols() const { return symbols_; }
     // By symbol: 1 / frequency, a little more, so that a state times it is never below a quotient
     // that is a whole number.
-    const double* inverses() const { return inverses_.data(); }
+    [[gnu::always_inline]] const double* inverses() const { return inverses_; }
 
  private:
     Frequencies frequency_;
     std::array<uint16_t, kSymbols> first_;
-    std::array<uint32_t, kSymbols> symbols_;
-    std::array<double, kSymbols> inverses_;
-    std::array<uint32_t, kProbabilities> slots_;
+    uint32_t symbols_[kSymbols];
+    double inverses_[kSymbols];
+    uint32_t slots_[kProbabilities];
 };
 
 }  // namespace quire::codec::ec

@@ -40,7 +40,8 @@ void multiply(const Product& job) {
     for (uint32_t o = 0; o < job.outputs; ++o)
         for (uint32_t t = 0; t < job.stride; ++t) {
             float& sum = job.out[size_t{o} * job.stride + t];
-            for (const uint16_t i : job.used) {
+            for (uint32_t n = 0; n < job.used_count; ++n) {
+                const uint32_t i = job.used[n];
                 const size_t panel = size_t{o / kPanel} * job.inputs + i;
                 sum = std::fma(job.matrix[panel * kPanel + o % kPanel],
                                job.x[size_t{i} * job.stride + t], sum);
@@ -115,9 +116,11 @@ uint32_t dequantise(const Steps& steps, const uint8_t* symbols, uint32_t stride,
     return seen;
 }
 
-void read(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t* symbols) {
+}  // namespace
+
+void ref_read(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t* symbols) {
     for (uint32_t first = 0; first < tokens; first += kLanes) {
-        uint32_t* states = reader->states.data() + size_t{reader->turn} * kLanes;
+        uint32_t* states = reader->states + size_t{reader->turn} * kLanes;
         reader->turn = (reader->turn + 1) % kGroups;
         std::fill_n(symbols + first, kLanes, kZeroSymbol);
         for (uint32_t lane = 0; lane < std::min(kLanes, tokens - first); ++lane) {
@@ -141,11 +144,12 @@ void read(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t
     }
 }
 
-void write(SymbolWriter* writer, const RansTable& table, uint32_t tokens, const uint8_t* symbols) {
+void ref_write(SymbolWriter* writer, const RansTable& table, uint32_t tokens,
+               const uint8_t* symbols) {
     const uint32_t runs = (tokens + kLanes - 1) / kLanes;
     for (uint32_t run = runs; run-- > 0;) {
         writer->turn = (writer->turn + kGroups - 1) % kGroups;
-        uint32_t* states = writer->states.data() + size_t{writer->turn} * kLanes;
+        uint32_t* states = writer->states + size_t{writer->turn} * kLanes;
         for (uint32_t lane = std::min(kLanes, tokens - run * kLanes); lane-- > 0;) {
             uint32_t& state = states[lane];
             const uint8_t symbol = symbols[run * kLanes + lane];
@@ -162,11 +166,9 @@ void write(SymbolWriter* writer, const RansTable& table, uint32_t tokens, const 
     }
 }
 
-}  // namespace
-
 Kernels ref_kernels() {
     return {"ref",   always,   to_columns, to_rows,    subtract, multiply,
-            predict, remember, quantise,   dequantise, read,     write};
+            predict, remember, quantise,   dequantise, ref_read, ref_write};
 }
 
 }  // namespace quire::codec::ec
