@@ -16,7 +16,8 @@ constexpr BenchCase kTable[] = {
     {"attention", "decode attention alone over what memory and arithmetic allow", false,
      run_attention},
 #endif
-    {"codec", "encoding on one core over a plain copy of the same numbers", false, run_codec},
+    {"codec", "codecs on one core: over a plain copy, zstd, and computing tokens anew", true,
+     run_codec},
     {"cold", "first token over a thin link: blocks packed on disk over blocks as they are", true,
      run_cold},
     {"memory", "resident memory under a long mixed load", true, run_memory},

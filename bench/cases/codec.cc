@@ -1,10 +1,11 @@
 // Encoding on one core over a plain copy of the same numbers as 16-bit bytes; the lossless codec
-// beside zstd.
+// beside zstd; the cold codec beside computing the same tokens anew.
 #include <fmt/format.h>
 
 #include "bench/bx_speed.h"
 #include "bench/cases/cases.h"
 #include "bench/codec_speed.h"
+#include "bench/ec_speed.h"
 
 namespace quire::bench {
 namespace {
@@ -29,6 +30,26 @@ void add_bx(const BxSpeed& speed, uint32_t head_dim, std::vector<BarRow>* rows) 
                                speed.zstd.unpack * 1e-9, speed.unpack_ratio, Comparison::at_least,
                                kBxSpeed));
     rows->push_back(info_row(name("bits of bx"), "bits", speed.bx.bits, speed.zstd.bits));
+}
+
+constexpr double kEcDecodeAlone = 60, kEcDecode = 20, kEcEncode = 20;
+
+Result<std::vector<BarRow>> ec_rows(const BenchOptions& options, const BenchModel& model) {
+    options.progress(model.name + ": ec beside prefill");
+    const auto speed = measure_ec(options, model);
+    if (!speed.ok()) return speed.error();
+    std::vector<BarRow> rows;
+    const auto add = [&](const char* what, const EcRates& rates, double rate, double ratio,
+                         double bar) {
+        rows.push_back(paired_row(fmt::format("{}: ec {}, {:.2f} bits, over prefill, one core ({})",
+                                              model.name, what, rates.bits, speed->isa),
+                                  "tok/s", rate, speed->prefill, ratio, Comparison::at_least, bar));
+    };
+    const EcRates &alone = speed->alone, &foretold = speed->foretold;
+    add("decode, no prediction", alone, alone.decode, alone.decode_ratio, kEcDecodeAlone);
+    add("decode, prediction", foretold, foretold.decode, foretold.decode_ratio, kEcDecode);
+    add("encode, prediction", foretold, foretold.encode, foretold.encode_ratio, kEcEncode);
+    return rows;
 }
 
 }  // namespace
@@ -65,6 +86,8 @@ Result<std::vector<BarRow>> run_codec(const BenchOptions& options) {
         if (!speed.ok()) return speed.error();
         add_bx(*speed, head_dim, &rows);
     }
+    for (const BenchModel& model : options.models)
+        append(rows, model.name + ": ec over prefill", ec_rows(options, model));
     return rows;
 }
 
