@@ -106,6 +106,11 @@ class History {
     float* scales_;
 };
 
+template <typename T>
+Upcoming upcoming(const std::vector<T>& numbers) {
+    return {numbers.data(), numbers.size() * sizeof(T)};
+}
+
 // What encoding and decoding have in common.
 struct Work {
     const Kernels& kernels;
@@ -113,11 +118,13 @@ struct Work {
     uint32_t stride;
     History history;
 
-    // Columns of what is expected of a head.
-    void expect(const HeadPlan& plan, size_t head, float* columns) const {
+    // Columns of what is expected of a head; `then` is read after that.
+    void expect(const HeadPlan& plan, size_t head, float* columns, Upcoming then) const {
         for (uint32_t d = 0; d < plan.dims; ++d)
             std::fill_n(columns + size_t{d} * stride, stride, plan.mean[d]);
-        for (const Foretelling& one : plan.foretold_by)
+        for (size_t i = 0; i < plan.foretold_by.size(); ++i) {
+            const Foretelling& one = plan.foretold_by[i];
+            const bool last = i + 1 == plan.foretold_by.size();
             kernels.predict({.weights = one.weights.data(),
                              .offsets = one.offsets.data(),
                              .weight_scales = one.scales.data(),
@@ -125,10 +132,12 @@ struct Work {
                              .dims = one.dims,
                              .outputs = plan.dims,
                              .out = columns,
-                             .stride = stride});
+                             .stride = stride,
+                             .upcoming = last ? then : upcoming(plan.foretold_by[i + 1].weights)});
+        }
     }
     void multiply(const std::vector<float>& matrix, uint32_t dims, std::span<const uint16_t> used,
-                  const float* x, float* out) const {
+                  const float* x, float* out, Upcoming then) const {
         kernels.multiply({.matrix = matrix.data(),
                           .inputs = dims,
                           .outputs = dims,
@@ -136,9 +145,16 @@ struct Work {
                           .used_count = static_cast<uint32_t>(used.size()),
                           .x = x,
                           .out = out,
-                          .stride = stride});
+                          .stride = stride,
+                          .upcoming = then});
     }
 };
+
+// The first weights of the head after it.
+Upcoming first_weights(const std::vector<HeadPlan>& heads, size_t index) {
+    if (index + 1 >= heads.size() || heads[index + 1].foretold_by.empty()) return {};
+    return upcoming(heads[index + 1].foretold_by[0].weights);
+}
 
 }  // namespace
 
@@ -156,16 +172,18 @@ struct BlockCoder::Encoding {
         float* expected = room(&buffers.expected, numbers);
         float* components = room(&buffers.components, numbers);
         work.kernels.to_columns(rows, work.tokens, plan.dims, work.stride, columns);
-        work.expect(plan, index, expected);
+        work.expect(plan, index, expected, upcoming(plan.components));
         not_finite += work.kernels.subtract(columns, expected, plan.dims, work.stride);
         std::fill_n(components, numbers, 0.0f);
         work.multiply(plan.components, plan.dims,
-                      std::span<const uint16_t>(buffers.all).first(plan.dims), columns, components);
+                      std::span<const uint16_t>(buffers.all).first(plan.dims), columns, components,
+                      plan.foretells ? upcoming(plan.restore) : Upcoming{});
         buffers.used.clear();
         for (uint32_t c = 0; c < plan.dims; ++c)
             component(plan, c, components + size_t{c} * work.stride);
         if (!plan.foretells) return;
-        work.multiply(plan.restore, plan.dims, buffers.used, components, expected);
+        work.multiply(plan.restore, plan.dims, buffers.used, components, expected,
+                      first_weights(chain.heads, index));
         work.history.keep(work.kernels, plan, index, expected);
     }
 
@@ -254,8 +272,9 @@ struct BlockCoder::Decoding {
         for (uint32_t c = 0; c < plan.dims; ++c)
             component(plan, c, symbols + size_t{c} * work.stride,
                       components + size_t{c} * work.stride);
-        work.expect(plan, index, columns);
-        work.multiply(plan.restore, plan.dims, buffers.used, components, columns);
+        work.expect(plan, index, columns, upcoming(plan.restore));
+        work.multiply(plan.restore, plan.dims, buffers.used, components, columns,
+                      first_weights(chain.heads, index));
         if (plan.foretells) work.history.keep(work.kernels, plan, index, columns);
         work.kernels.to_rows(columns, work.tokens, plan.dims, work.stride, rows);
     }

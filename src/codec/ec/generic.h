@@ -79,12 +79,22 @@ template <class V, uint32_t kVectors, uint32_t kPanels>
         }
 }
 
+// A tile's share of what comes next.
+[[gnu::always_inline]] inline void fetch(const Upcoming& upcoming, uint32_t tile, uint32_t tiles) {
+    const auto* bytes = static_cast<const char*>(upcoming.bytes);
+    const size_t share = (upcoming.n + tiles - 1) / tiles;
+    for (size_t i = tile * share; i < (tile + 1) * share; i += 64) __builtin_prefetch(bytes + i);
+}
+
 template <class V>
 void multiply(const Product& job) {
     uint32_t t = 0;
     if constexpr (V::kTileVectors >= 4)
         for (; t + 4 * kLanes <= job.stride; t += 4 * kLanes)
-            for (uint32_t o = 0; o < job.outputs; o += kPanel) multiply_tile<V, 4, 1>(job, o, t);
+            for (uint32_t o = 0; o < job.outputs; o += kPanel) {
+                if (t == 0) fetch(job.upcoming, o / kPanel, job.outputs / kPanel);
+                multiply_tile<V, 4, 1>(job, o, t);
+            }
     if constexpr (V::kTileVectors >= 2)
         for (; t + 2 * kLanes <= job.stride; t += 2 * kLanes)
             for (uint32_t o = 0; o < job.outputs; o += 2 * kPanel)
@@ -99,7 +109,10 @@ void predict(const Prediction& job) {
     uint32_t t = 0;
     if constexpr (V::kTileVectors >= 4)
         for (; t + 4 * kLanes <= job.stride; t += 4 * kLanes)
-            for (uint32_t o = 0; o < job.outputs; o += kPanel) predict_tile<V, 4, 1>(job, o, t);
+            for (uint32_t o = 0; o < job.outputs; o += kPanel) {
+                if (t == 0) fetch(job.upcoming, o / kPanel, job.outputs / kPanel);
+                predict_tile<V, 4, 1>(job, o, t);
+            }
     if constexpr (V::kTileVectors >= 2)
         for (; t + 2 * kLanes <= job.stride; t += 2 * kLanes)
             for (uint32_t o = 0; o < job.outputs; o += 2 * kPanel) predict_tile<V, 2, 2>(job, o, t);

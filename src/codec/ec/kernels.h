@@ -20,6 +20,12 @@ inline constexpr uint32_t kPanel = 4;
 inline constexpr uint32_t kQuad = 4;
 inline constexpr int32_t kHistoryZero = 128;
 
+// What is going to be read next; fetched into the caches meanwhile.
+struct Upcoming {
+    const void* bytes = nullptr;
+    size_t n = 0;
+};
+
 // out[o] += the sum of matrix[i][o] x[i], over the inputs that are named, in their order.
 struct Product {
     const float* matrix;   // [outputs / kPanel][inputs][kPanel]
@@ -30,6 +36,7 @@ struct Product {
     const float* x;   // [inputs][stride]
     float* out;       // [outputs][stride]
     uint32_t stride;  // tokens, a multiple of kLanes
+    Upcoming upcoming;
 };
 
 // Numbers of one head, eight bits each: what they stand for is (byte - kHistoryZero) times the
@@ -49,6 +56,7 @@ struct Prediction {
     uint32_t outputs;
     float* out;  // [outputs][stride]
     uint32_t stride;
+    Upcoming upcoming;
 };
 
 // history = columns less mean, times `inverse` of each number, as bytes: the largest of a token

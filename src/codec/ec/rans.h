@@ -17,7 +17,7 @@ inline constexpr int32_t kLargest = 24;   // and beyond: an escape follows elsew
 inline constexpr uint8_t kZeroSymbol = kLargest;
 
 inline constexpr uint32_t kLanes = 16;  // states of a group
-inline constexpr uint32_t kGroups = 2;  // that take turns
+inline constexpr uint32_t kGroups = 4;  // that take turns
 inline constexpr uint32_t kStates = kLanes * kGroups;
 inline constexpr uint32_t kStateLow = 1u << 15;  // states are that or more between symbols
 // From this on times the frequency a state gives 16 bits away before it takes the symbol.
