@@ -6,8 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/hash.h"
 #include "codec/ec/kernels.h"
 #include "codec/ec/testing.h"
+#include "codec/vectors/golden.h"
 
 namespace quire::codec::ec {
 namespace {
@@ -162,6 +164,39 @@ TEST(EcBlock, DamagedBlocksAreFoundOut) {
             noise[i] = static_cast<std::byte>(rng());
         EXPECT_EQ(coder.decode(noise, 16, never, &scratch).code(), Code::corrupt) << round;
     }
+}
+
+// Everything in it is exact, or far from where rounding decides.
+TEST(EcBlock, BytesAndRowsAreThoseOfTheFormat) {
+    Model model = foretold_model(2, 0.5f);
+    for (uint32_t c = 0; c < kClasses; ++c) {
+        std::array<double, kSymbols> counts{};
+        for (int32_t s = -kLargest; s <= kLargest; ++s)
+            counts[static_cast<size_t>(s + kLargest)] =
+                std::ldexp(1, -std::abs(s) * 8 / static_cast<int32_t>(c + 1));
+        model.classes[c].frequencies = RansTable::fit(counts);
+        model.classes[c].shrink_one = 0.0625f;
+    }
+    for (auto* side : {&model.k, &model.v})
+        for (auto& layer : *side)
+            for (HeadModel& head : layer)
+                for (uint32_t d = 0; d < kDim; ++d)
+                    head.deviations[d] = std::ldexp(1.0f, 2 - static_cast<int>(d / 8));
+    BlockRows rows(2);
+    for (uint64_t l = 0; l < 2; ++l) {
+        GoldenInput in = golden_input(kDim, 2 * 24, l + 1);
+        for (auto* side : {&in.k, &in.v})
+            for (float& x : *side) x = std::fabs(x) < 1e6f ? x : 0;
+        rows[l] = {in.k, in.v};
+    }
+    BlockRows back;
+    const std::vector<std::byte> bytes = encoded(coder_of(model, 3), rows, 24);
+    back = decoded(coder_of(model, 3), bytes, 24);
+    EXPECT_EQ(crc32c(bytes), 1857075016u);
+    std::vector<float> all;
+    for (const auto& layer : back)
+        for (const auto& side : layer) all.insert(all.end(), side.begin(), side.end());
+    EXPECT_EQ(crc32c(std::as_bytes(std::span(all))), 3207206355u);
 }
 
 TEST(EcBlock, ChainsAreByKindAndForetoldFromThemselves) {

@@ -1,6 +1,7 @@
 // A block's arithmetic over an ISA vocabulary V: codec/isa's, and what each file adds to it.
 #pragma once
 
+#include "base/prefetch.h"
 #include "codec/ec/kernel_sets.h"
 
 namespace quire::codec::ec::generic {
@@ -83,7 +84,7 @@ template <class V, uint32_t kVectors, uint32_t kPanels>
 [[gnu::always_inline]] inline void fetch(const Upcoming& upcoming, uint32_t tile, uint32_t tiles) {
     const auto* bytes = static_cast<const char*>(upcoming.bytes);
     const size_t share = (upcoming.n + tiles - 1) / tiles;
-    for (size_t i = tile * share; i < (tile + 1) * share; i += 64) __builtin_prefetch(bytes + i);
+    for (size_t i = tile * share; i < (tile + 1) * share; i += 64) prefetch_l1(bytes + i);
 }
 
 template <class V>
