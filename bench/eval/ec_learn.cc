@@ -7,6 +7,7 @@
 #include "bench/eval/components.h"
 #include "bench/eval/ec_tables.h"
 #include "bench/eval/foretell.h"
+#include "codec/ec/block.h"
 
 namespace quire::bench {
 namespace {
@@ -16,7 +17,8 @@ using codec::ec::HeadModel;
 // Steps would be optimal with the power .5 of the sensitivity to an error; what is measured is
 // tempered.
 constexpr double kStepPower = 0.35;
-// Whose keys and values foretell a layer's, besides its own heads that are decoded before.
+// Of the layer's chain, whose keys and values foretell its own, besides its own heads that are
+// decoded before.
 constexpr size_t kLayersBefore = 1;
 // What prediction saves, roughly: the step for so many bits is found before it.
 constexpr double kSavedBits = 0.6;
@@ -152,6 +154,15 @@ std::vector<codec::LayerSensitivity> step_factors(const codec::Sidecar& sidecar,
     return factors;
 }
 
+// [layers] the number of each layer's chain.
+std::vector<size_t> chain_of_layers(const codec::Sidecar& sidecar) {
+    const std::vector<std::vector<uint16_t>> chains = codec::ec::chains_of(sidecar.layers);
+    std::vector<size_t> out(sidecar.layers.size());
+    for (size_t chain = 0; chain < chains.size(); ++chain)
+        for (const uint16_t layer : chains[chain]) out[layer] = chain;
+    return out;
+}
+
 class Learner {
  public:
     Learner(const KvPages& pages, uint32_t tokens, const ModelMeans& means,
@@ -173,13 +184,16 @@ class Learner {
     codec::ec::Model learn(double step) const {
         codec::ec::Model model;
         ClassPool pool(sidecar_);
-        std::deque<std::vector<Side>> before;  // layers as decoded
+        const std::vector<size_t> chains = chain_of_layers(sidecar_);
+        // [chains] layers as decoded
+        std::vector<std::deque<std::vector<Side>>> decoded(chains.size());
         for (uint32_t l = 0; l < sidecar_.layers.size(); ++l) {
             std::vector<Side> sides = read_layer(pages_, tokens_, means_, l);
             const size_t heads = sides.size() / 2;
             model.k.emplace_back();
             model.v.emplace_back();
             Foreteller foreteller(tokens_ - kSinkTokens);
+            std::deque<std::vector<Side>>& before = decoded[chains[l]];
             for (const std::vector<Side>& layer : before)
                 for (const Side& side : layer) foreteller.add(side.rows, side.dims());
             for (size_t s = 0; s < sides.size(); ++s) {

@@ -11,8 +11,8 @@
 
 namespace quire::bench {
 
-// Each layer is predicted from the one before it as it would be decoded at about `bits` a number:
-// other rates work too, a little less well.
+// Each layer is predicted from the one before it in its chain (codec/ec/block.h) as that would be
+// decoded at about `bits` a number: other rates work too, a little less well.
 //
 // `means` and, for the steps, the sensitivity of `sidecar` (without: steps follow the deviation)
 // are those that the model's sidecar has; `metrics` say by layer and head what errors cost.
