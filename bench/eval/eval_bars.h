@@ -1,5 +1,5 @@
-// What the hot family has to reach: its divergence over that of a peer on the same text, sinks and
-// tail.
+// What our codecs have to reach beside a peer on the same text, sinks and tail: a share of its
+// divergence, or its divergence at fewer bits.
 #pragma once
 
 #include <string>
@@ -11,7 +11,9 @@
 
 namespace quire::bench {
 
-// Rows for which both sides were evaluated; the bars are those of the two models of tools/models.
+// Rows for which both sides were evaluated; those that look between rates need two of them, and are
+// missed when the rates do not bracket what is sought. The bars are those of the two
+// models of tools/models.
 std::vector<BarRow> eval_bars(const BenchModel& model, const std::vector<EvalRow>& rows);
 
 // Bits of the schedules that the bars name.

@@ -20,6 +20,7 @@
 #include "bench/eval/schedule.h"
 #include "bench/places.h"
 #include "bench/text.h"
+#include "codec/ec/ec.h"
 #include "engine/model/vocab.h"
 
 namespace quire::commands {
@@ -62,6 +63,9 @@ constexpr const char* kDefaults[] = {"fp8_e4m3_token:plain",
                                      "k8v8:post",
                                      "k4v4:post",
                                      "k4v4:plain"};
+// With a sidecar that has ec's section.
+constexpr const char* kColdDefaults[] = {"ec:4",   "ec:3.2", "ec:2.6", "ec:2.1",
+                                         "ec:1.7", "ec:1.3", "ec:1"};
 constexpr uint32_t kCalibrationTokens = 2048;
 
 struct EvalFlags {
@@ -144,6 +148,15 @@ Result<std::vector<TokenId>> find_tokens(const EvalFlags& flags, const Vocab& vo
     return std::move(tokens[0]);
 }
 
+std::vector<std::string> ec_names(const EvalFlags& flags) {
+    std::vector<std::string> names;
+    if (flags.caches.empty() && flags.options.sidecar != nullptr &&
+        codec::find_section(*flags.options.sidecar, codec::ec::kTag) != nullptr)
+        names.assign(std::begin(kColdDefaults), std::end(kColdDefaults));
+    std::ranges::copy_if(flags.caches, std::back_inserter(names), is_ec);
+    return names;
+}
+
 bool knows_sensitivity(const EvalFlags& flags) {
     return flags.options.sidecar != nullptr && !flags.options.sidecar->sensitivity.empty();
 }
@@ -155,8 +168,7 @@ Status add_candidates(const EvalFlags& flags, const GgufModel& model,
                       std::vector<std::unique_ptr<bench::Candidate>>* candidates) {
     const auto layers = static_cast<size_t>(model.hparams().n_layers);
     const auto head_dim = static_cast<uint32_t>(model.hparams().head_dim);
-    std::vector<std::string> ec;
-    std::ranges::copy_if(flags.caches, std::back_inserter(ec), is_ec);
+    const std::vector<std::string> ec = ec_names(flags);
     if (!ec.empty()) {
         if (flags.options.sidecar == nullptr)
             return make_error(Code::invalid,
@@ -209,8 +221,7 @@ Status keep_fitting(const EvalFlags& flags, const GgufModel& model,
 
 uint64_t tokens_to_compute(const EvalFlags& flags, const GgufModel& model, size_t candidates,
                            const Measures& measures) {
-    candidates += static_cast<size_t>(std::ranges::count_if(flags.caches, is_ec)) +
-                  flags.schedules.size() + !flags.schedule_file.empty() +
+    candidates += ec_names(flags).size() + flags.schedules.size() + !flags.schedule_file.empty() +
                   (flags.options.sidecar != nullptr && !flags.options.sidecar->bits.empty());
     uint64_t tokens = bench::means_tokens(flags.options) +
                       bench::judged_tokens(candidates, flags.options) + measures.tokens(candidates);
