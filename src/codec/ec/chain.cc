@@ -11,6 +11,7 @@ namespace quire::codec::ec {
 namespace {
 
 constexpr int kWeightMax = 127;
+constexpr float kWeightLargest = 0x1p100f;
 
 // matrix [inputs][outputs] in panels.
 std::vector<float> in_panels(const std::vector<float>& matrix, uint32_t inputs, uint32_t outputs) {
@@ -56,7 +57,7 @@ Foretelling foretelling(uint32_t back, const std::vector<float>& sizes,
         float largest = 0;
         const auto weight = [&](size_t i) { return weights[i * outputs + o] * sizes[i]; };
         for (size_t i = 0; i < dims; ++i) largest = std::max(largest, std::fabs(weight(i)));
-        const float scale = largest > 0 ? largest / kWeightMax : 1;
+        const float scale = largest > 0 ? std::min(largest, kWeightLargest) / kWeightMax : 1;
         int32_t sum = 0;
         for (size_t i = 0; i < dims; ++i) {
             const auto w = static_cast<int8_t>(std::nearbyint(

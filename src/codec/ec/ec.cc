@@ -10,6 +10,7 @@ namespace {
 constexpr double kBetweenClasses[] = {0.54525386633262882, 0.64841977732550483, 0.77110541270397041,
                                       0.91700404320467123};
 constexpr int kClassesAnOctave = 4;
+constexpr double kRatioMin = 0x1p-30;
 
 template <typename F>
 void each_head(const Model& model, const F& f) {
@@ -23,7 +24,9 @@ void each_head(const Model& model, const F& f) {
 // Only a division and comparisons: readers and writers on all machines have to agree.
 uint32_t class_of(double deviation, double step) {
     int octave = 0;
-    const double rest = std::frexp(std::clamp(deviation / step, 0x1p-30, 0x1p30), &octave);
+    double ratio = deviation / step;
+    if (!(ratio > kRatioMin)) ratio = kRatioMin;  // no number included
+    const double rest = std::frexp(std::min(ratio, 1 / kRatioMin), &octave);
     int index = (octave - 1 - kLowestOctave) * kClassesAnOctave;
     for (const double between : kBetweenClasses) index += rest >= between;
     return static_cast<uint32_t>(std::clamp(index, 0, static_cast<int>(kClasses) - 1));
