@@ -63,11 +63,29 @@ Result<double> LlamaPeer::prefill(const std::string& model, uint32_t n_tokens) c
     return parse_llama_bench(*output);
 }
 
-Result<double> LlamaPeer::decode(const std::string& model, uint32_t depth,
-                                 uint32_t n_tokens) const {
-    auto output = run_program({bench_, "-m", model, "-p", "0", "-n", std::to_string(n_tokens), "-d",
-                               std::to_string(depth), "-t", std::to_string(threads_), "-fa", "1",
-                               "-r", "1", "-o", "json"},
+Result<double> LlamaPeer::decode(const std::string& model, uint32_t depth, uint32_t n_tokens,
+                                 const std::string& cache) const {
+    auto output = run_program({bench_,
+                               "-m",
+                               model,
+                               "-p",
+                               "0",
+                               "-n",
+                               std::to_string(n_tokens),
+                               "-d",
+                               std::to_string(depth),
+                               "-t",
+                               std::to_string(threads_),
+                               "-fa",
+                               "1",
+                               "-ctk",
+                               cache,
+                               "-ctv",
+                               cache,
+                               "-r",
+                               "1",
+                               "-o",
+                               "json"},
                               kPeerWait_ns);
     if (!output.ok()) return output.error();
     return parse_llama_bench(*output);

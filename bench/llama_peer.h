@@ -18,7 +18,9 @@ class LlamaPeer {
 
     // Tokens a second.
     Result<double> prefill(const std::string& model, uint32_t n_tokens) const;
-    Result<double> decode(const std::string& model, uint32_t depth, uint32_t n_tokens) const;
+    // `cache`: type of its K and V, such as f16 or q8_0.
+    Result<double> decode(const std::string& model, uint32_t depth, uint32_t n_tokens,
+                          const std::string& cache = "f16") const;
     // All sequences together, each `depth` tokens deep, each decoding `n_tokens`.
     Result<double> batched_decode(const std::string& model, uint32_t sequences, uint32_t depth,
                                   uint32_t n_tokens) const;

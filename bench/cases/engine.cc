@@ -19,6 +19,7 @@ namespace {
 constexpr uint32_t kDecodeTokens = 32;
 constexpr uint32_t kSequences = 8;
 constexpr uint32_t kSequenceDepth = 1024;
+constexpr double kOverCodedPeer = 6;
 
 struct Sides {
     std::vector<double> ours, theirs;  // tokens a second
@@ -44,6 +45,7 @@ class EngineRun {
         if (!options_.quick) QUIRE_TRY(prefill(4096, !smol ? 1.0 : wide ? 1.2 : 1.05));
         QUIRE_TRY(decode(0, 1.0));
         QUIRE_TRY(decode(deep, !smol ? 1.1 : wide ? 3.5 : 2.5));
+        if (!options_.kv_codec.empty()) QUIRE_TRY(decode(deep, kOverCodedPeer, "q8_0"));
         QUIRE_TRY(at_once(1.8));
         return std::move(rows_);
     }
@@ -87,15 +89,17 @@ class EngineRun {
             [&] { return peer_.prefill(model_.path, n_tokens); });
     }
 
-    Status decode(uint32_t depth, double bar) {
+    Status decode(uint32_t depth, double bar, const std::string& peer_cache = "f16") {
         return compare(
-            fmt::format("decode at depth {}", depth), bar,
+            fmt::format("decode at depth {}{}", depth,
+                        peer_cache == "f16" ? "" : ", its cache " + peer_cache),
+            bar,
             [&](uint32_t) -> Result<double> {
                 auto answer = ask(std::max(depth, 1u), kDecodeTokens + 1, "decode");
                 if (!answer.ok()) return answer.error();
                 return kDecodeTokens * 1e9 / static_cast<double>(answer->timing.decode_ns);
             },
-            [&] { return peer_.decode(model_.path, depth, kDecodeTokens); });
+            [&] { return peer_.decode(model_.path, depth, kDecodeTokens, peer_cache); });
     }
 
     // Decode begins for all when the last prompt is done: hits in G1, so at once.
