@@ -20,6 +20,8 @@ constexpr BenchCase kTable[] = {
      run_codec},
     {"cold", "first token over a thin link: blocks packed on disk over blocks as they are", true,
      run_cold},
+    {"served", "what a codec does to answers over what llama.cpp's q8_0 cache does to its own",
+     true, run_served},
     {"memory", "resident memory under a long mixed load", true, run_memory},
     {"policy", "eviction policies beside each other on a trace", false, run_policy},
 };

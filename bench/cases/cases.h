@@ -15,6 +15,7 @@ Result<std::vector<BarRow>> run_index(const BenchOptions& options);
 Result<std::vector<BarRow>> run_attention(const BenchOptions& options);
 Result<std::vector<BarRow>> run_codec(const BenchOptions& options);
 Result<std::vector<BarRow>> run_cold(const BenchOptions& options);
+Result<std::vector<BarRow>> run_served(const BenchOptions& options);
 Result<std::vector<BarRow>> run_memory(const BenchOptions& options);
 Result<std::vector<BarRow>> run_policy(const BenchOptions& options);
 
