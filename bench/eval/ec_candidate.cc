@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "bench/eval/means.h"
-#include "codec/ec/block.h"
+#include "codec/ec/layered.h"
 
 namespace quire::bench {
 namespace {
@@ -15,11 +15,51 @@ constexpr std::string_view kPrefix = "ec:";
 constexpr double kBitsMin = 0.5, kBitsMax = 8;
 constexpr uint32_t kTokens = 64;  // of a block
 
+// How a chain's blocks are coded: whole, or in two parts.
+class ChainCoder {
+ public:
+    static Result<ChainCoder> create(const codec::ec::Model& model,
+                                     const std::vector<uint16_t>& chain, const EcBits& bits) {
+        ChainCoder out;
+        if (bits.more > 0) {
+            auto two = codec::ec::LayeredCoder::create(model, chain, bits.base, bits.more);
+            if (!two.ok()) return two.error();
+            out.two_ = std::move(two).value();
+            return out;
+        }
+        auto one = codec::ec::BlockCoder::create(model, chain, bits.base);
+        if (!one.ok()) return one.error();
+        out.one_ = std::move(one).value();
+        return out;
+    }
+
+    // Codes and decodes a block; the bytes that it took.
+    size_t through(uint32_t tokens, const codec::ec::BlockCoder::Rows& read,
+                   const codec::ec::BlockCoder::Rows& landed) const {
+        std::vector<std::byte> bytes, more;
+        Status back;
+        if (two_) {
+            codec::ec::LayeredScratch scratch;
+            two_->encode(tokens, read, &scratch, &bytes, &more);
+            back = two_->decode(bytes, more, tokens, landed, &scratch);
+        } else {
+            codec::ec::BlockScratch scratch;
+            one_->encode(tokens, read, &scratch, &bytes);
+            back = one_->decode(bytes, tokens, landed, &scratch);
+        }
+        QUIRE_CHECK(back.ok(), "ec cannot read what it wrote");
+        return bytes.size() + more.size();
+    }
+
+ private:
+    std::optional<codec::ec::BlockCoder> one_;
+    std::optional<codec::ec::LayeredCoder> two_;
+};
+
 class Ec final : public Candidate {
  public:
-    Ec(std::string name, std::shared_ptr<const ModelMeans> means,
-       std::vector<codec::ec::BlockCoder> chains, std::vector<std::vector<uint16_t>> layers,
-       double bits)
+    Ec(std::string name, std::shared_ptr<const ModelMeans> means, std::vector<ChainCoder> chains,
+       std::vector<std::vector<uint16_t>> layers, double bits)
         : name_(std::move(name)),
           means_(std::move(means)),
           chains_(std::move(chains)),
@@ -57,11 +97,8 @@ class Ec final : public Candidate {
             apply_block(chains_[chain], heads, first, std::min(tokens - first, kTokens));
     }
 
-    void apply_block(const codec::ec::BlockCoder& coder,
-                     const std::vector<std::vector<const KvSpan*>>& heads, uint32_t first,
-                     uint32_t tokens) const {
-        codec::ec::BlockScratch scratch;
-        std::vector<std::byte> bytes;
+    void apply_block(const ChainCoder& coder, const std::vector<std::vector<const KvSpan*>>& heads,
+                     uint32_t first, uint32_t tokens) const {
         const auto rows_of = [&](const KvSpan& s, float* side) {
             return std::span(side + size_t{first} * s.head_dim, size_t{tokens} * s.head_dim);
         };
@@ -71,20 +108,20 @@ class Ec final : public Candidate {
         const auto turn = [&](const KvSpan& s, Turn way, std::span<float> k) {
             means_->turn(s.layer, s.first + first, s.first + first + tokens, way, k.data());
         };
-        coder.encode(
+        for (uint32_t layer = 0; layer < heads.size(); ++layer)
+            each(layer, [&](const KvSpan& s, size_t) {
+                turn(s, Turn::back, rows_of(s, s.k));
+                numbers_ += 2 * rows_of(s, s.k).size();
+            });
+        bytes_ += coder.through(
             tokens,
             [&](uint32_t layer, const codec::ec::LayerRows& rows) {
                 each(layer, [&](const KvSpan& s, size_t h) {
                     const auto k = rows_of(s, s.k), v = rows_of(s, s.v);
-                    turn(s, Turn::back, k);
                     std::ranges::copy(k, rows.k.begin() + static_cast<int64_t>(h * k.size()));
                     std::ranges::copy(v, rows.v.begin() + static_cast<int64_t>(h * v.size()));
-                    numbers_ += k.size() + v.size();
                 });
             },
-            &scratch, &bytes);
-        const Status back = coder.decode(
-            bytes, tokens,
             [&](uint32_t layer, const codec::ec::LayerRows& rows) {
                 each(layer, [&](const KvSpan& s, size_t h) {
                     const auto k = rows_of(s, s.k), v = rows_of(s, s.v);
@@ -92,15 +129,12 @@ class Ec final : public Candidate {
                     std::ranges::copy(rows.v.subspan(h * v.size(), v.size()), v.begin());
                     turn(s, Turn::forward, k);
                 });
-            },
-            &scratch);
-        QUIRE_CHECK(back.ok(), "ec cannot read what it wrote");
-        bytes_ += bytes.size();
+            });
     }
 
     std::string name_;
     std::shared_ptr<const ModelMeans> means_;
-    std::vector<codec::ec::BlockCoder> chains_;
+    std::vector<ChainCoder> chains_;
     std::vector<std::vector<uint16_t>> layers_;
     double wanted_;
     mutable std::atomic<uint64_t> bytes_ = 0;
@@ -109,14 +143,19 @@ class Ec final : public Candidate {
 
 }  // namespace
 
-std::optional<double> ec_bits(const std::string& name) {
+std::optional<EcBits> ec_bits(const std::string& name) {
     if (!name.starts_with(kPrefix)) return std::nullopt;
-    double bits = 0;
+    EcBits bits;
+    const char* at = name.data() + kPrefix.size();
     const char* end = name.data() + name.size();
-    const auto [at, error] = std::from_chars(name.data() + kPrefix.size(), end, bits);
-    if (error != std::errc() || at != end || !(bits >= kBitsMin && bits <= kBitsMax))
-        return std::nullopt;
-    return bits;
+    for (double* part : {&bits.base, &bits.more}) {
+        const auto [next, error] = std::from_chars(at, end, *part);
+        if (error != std::errc() || !(*part >= kBitsMin && *part <= kBitsMax)) return std::nullopt;
+        if (next == end) return bits;
+        if (*next != '+') return std::nullopt;
+        at = next + 1;
+    }
+    return std::nullopt;
 }
 
 Result<std::vector<std::unique_ptr<Candidate>>> ec_candidates(
@@ -129,14 +168,15 @@ Result<std::vector<std::unique_ptr<Candidate>>> ec_candidates(
     const std::vector<std::vector<uint16_t>> layers = codec::ec::chains_of(sidecar.layers);
     std::vector<std::unique_ptr<Candidate>> out;
     for (const std::string& name : names) {
-        const double bits = ec_bits(name).value_or(kBitsMax);
-        std::vector<codec::ec::BlockCoder> chains;
+        const EcBits bits = ec_bits(name).value_or(EcBits{kBitsMax, 0});
+        std::vector<ChainCoder> chains;
         for (const std::vector<uint16_t>& chain : layers) {
-            auto coder = codec::ec::BlockCoder::create(*learned, chain, bits);
+            auto coder = ChainCoder::create(*learned, chain, bits);
             if (!coder.ok()) return coder.error();
             chains.push_back(std::move(coder).value());
         }
-        out.push_back(std::make_unique<Ec>(name, shared, std::move(chains), layers, bits));
+        out.push_back(
+            std::make_unique<Ec>(name, shared, std::move(chains), layers, bits.base + bits.more));
     }
     return out;
 }

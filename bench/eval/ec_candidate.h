@@ -1,4 +1,5 @@
-// The codec ec as a candidate: "ec:2.7", at so many bits a number as stored.
+// The codec ec as a candidate: "ec:2.7", at about so many bits a number; "ec:1.5+2", in a base and
+// a refinement of so many (codec/ec/layered.h).
 #pragma once
 
 #include <memory>
@@ -13,8 +14,12 @@
 
 namespace quire::bench {
 
-// The bits of a name of that form, 0.5 to 8; nothing: another candidate's name.
-std::optional<double> ec_bits(const std::string& name);
+struct EcBits {
+    double base = 0;
+    double more = 0;  // 0: a block in one part
+};
+// The bits of a name of that form, 0.5 to 8 each; nothing: another candidate's name.
+std::optional<EcBits> ec_bits(const std::string& name);
 
 // One a name, all of them such names. The sidecar is the model's. miss: it has nothing for ec.
 Result<std::vector<std::unique_ptr<Candidate>>> ec_candidates(

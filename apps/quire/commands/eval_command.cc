@@ -45,7 +45,8 @@ A second table has, for the same rows and by the same rules,
 
 Caches: every codec of `quire codec list`, with the keys' mean before RoPE removed, or the one after
 RoPE (NAME:post), or no mean (NAME:plain); with a sidecar ec:BITS, the cold codec at about so many
-bits a number, 0.5 to 8 (a ladder of them when none is named); and peers:
+bits a number, 0.5 to 8 (a ladder of them when none is named), or ec:BITS+BITS, in a base and a
+refinement; and peers:
 )";
 
 constexpr const char* kDefaults[] = {"fp8_e4m3_token:plain",
