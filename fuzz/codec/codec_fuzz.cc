@@ -113,6 +113,20 @@ void run(const Job& job, std::span<const std::byte> rest) {
     }
 }
 
+// Any matrix, and an order of dimensions.
+class Map {
+ public:
+    Map(uint32_t n, std::span<const std::byte> rest) : matrix_(size_t{n} * n), order_(n) {
+        fill(rest, matrix_.data(), matrix_.size() * sizeof(float));
+        for (uint32_t d = 0; d < n; ++d) order_[d] = static_cast<uint16_t>(n - 1 - d);
+    }
+    RowMap get() const { return {matrix_.data(), matrix_.data(), order_.data()}; }
+
+ private:
+    std::vector<float> matrix_;
+    std::vector<uint16_t> order_;
+};
+
 void describe_any(std::span<const std::byte> rest) {
     PageDescription found;
     fill(rest, &found, sizeof(found));
@@ -153,6 +167,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     job.no_v = (data[6] & 4) != 0;
     std::vector<float> means(2 * size_t{job.geometry.head_dim}, 0.375f);
     if ((data[6] & 16) != 0) job.sidecar = {means.data(), means.data() + job.geometry.head_dim};
+    const Map map(job.geometry.head_dim, rest);
+    if ((data[6] & 64) != 0) job.sidecar.k_map = job.sidecar.v_map = map.get();
     if ((data[6] & 32) != 0) job.sidecar.k_scale = job.sidecar.v_scale = 0.0234375f;
     run(job, rest);
     return 0;

@@ -53,6 +53,16 @@ struct CodecSpec {
     friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
 };
 
+// What families that turn rows before they code them are told of one side; others ignore it.
+struct RowMap {
+    // [head_dim][head_dim], row d: what number d, less its mean, adds to the turned row. Null: the
+    // row stays.
+    const float* forward = nullptr;
+    const float* back = nullptr;  // the inverse, likewise; null with `forward` only
+    // [head_dim] every dimension once, those that get the most bits first. Null: as they come.
+    const uint16_t* order = nullptr;
+};
+
 // What a codec is told about one KV head of one layer, from a sidecar file. Borrowed. Decoding
 // needs the same values as encoding; their hash is in the page's description (description.h).
 struct HeadSidecar {
@@ -60,6 +70,8 @@ struct HeadSidecar {
     const float* v_mean = nullptr;
     float k_scale = 1.0f;  // of codecs with one given scale per head; positive and finite
     float v_scale = 1.0f;
+    RowMap k_map;
+    RowMap v_map;
 };
 
 // Token t of the page (0 <= t < block_tokens) has its row at k + t * k_stride, counted in floats.

@@ -59,8 +59,9 @@ std::string names_that_fit(const Geometry& geometry) {
 }  // namespace
 
 std::span<const CodecRow> codec_table() {
-    static const std::array table = {raw16::row(), fp8::row(),   hot::row(), fp4::row(),
-                                     slots::row(), turbo::row(), bx::row()};
+    static const std::array table = {raw16::row(), fp8::row(),   hot::row(),
+                                     fp4::row(),   slots::row(), turbo::row(),
+                                     bx::row(),    i2c::row(),   split::row()};
     return table;
 }
 

@@ -26,5 +26,11 @@ CodecRow row();
 namespace turbo {
 CodecRow row();
 }
+namespace i2c {
+CodecRow row();
+}
+namespace split {
+CodecRow row();
+}
 
 }  // namespace quire::codec

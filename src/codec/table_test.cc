@@ -29,16 +29,13 @@ TEST(CodecTable, NamesAndIdsLeadBackToTheirCodec) {
 
 // Ids are in files: they never change. raw16 is what slabs of version 1 say.
 TEST(CodecTable, IdsStayAsTheyAre) {
-    const std::pair<const char*, uint32_t> kIds[] = {{"raw16", 0x00000001},
-                                                     {"fp8_e4m3", 0x00000002},
-                                                     {"fp8_e4m3_head", 0x00010002},
-                                                     {"fp8_e4m3_token", 0x00020002},
-                                                     {"fp8_e5m2", 0x00040002},
-                                                     {"fp8_e5m2_token", 0x00060002},
-                                                     {"bx", 0x0000000b},
-                                                     {"k8v8", 0x00008803},
-                                                     {"k6v4", 0x00004603},
-                                                     {"k2v2", 0x00002203}};
+    const std::pair<const char*, uint32_t> kIds[] = {
+        {"raw16", 0x00000001},         {"fp8_e4m3", 0x00000002},
+        {"fp8_e4m3_head", 0x00010002}, {"fp8_e4m3_token", 0x00020002},
+        {"fp8_e5m2", 0x00040002},      {"fp8_e5m2_token", 0x00060002},
+        {"i2c", 0x00002207},           {"bx", 0x0000000b},
+        {"tq2.5", 0x0000220d},         {"k8v8", 0x00008803},
+        {"k6v4", 0x00004603},          {"k2v2", 0x00002203}};
     for (const auto& [name, id] : kIds) {
         const auto spec = find_codec(name);
         ASSERT_TRUE(spec.ok()) << name;
@@ -48,7 +45,11 @@ TEST(CodecTable, IdsStayAsTheyAre) {
 }
 
 TEST(CodecTable, OtherNamesOfTheHotFamily) {
-    for (const auto& [alias, name] : {std::pair{"i8r", "k8v8"}, {"i6r", "k6v6"}, {"i4r", "k4v4"}})
+    for (const auto& [alias, name] : {std::pair{"i8r", "k8v8"},
+                                      {"i6r", "k6v6"},
+                                      {"i4r", "k4v4"},
+                                      {"tq4", "k4v4"},
+                                      {"tq3", "k3v3"}})
         EXPECT_EQ(codec_name(*find_codec(alias)), name);
 }
 

@@ -13,6 +13,7 @@ import mla_rows
 import slots_codec
 import small_floats
 import turbo_codec
+import turned_codec
 
 FOLDER = pathlib.Path(__file__).parents[1] / "golden" / "codec"
 MASK = (1 << 64) - 1
@@ -29,8 +30,9 @@ def splitmix(state):
         yield z ^ z >> 31
 
 
-def inputs(head_dim, seed):
-    """As the README beside the vectors says: K, V, mean of K, mean of V."""
+def inputs(head_dim, seed, maps=False):
+    """As the README beside the vectors says: K, V, mean of K, mean of V; with maps the matrices and
+    the orders of dimensions."""
     stream = splitmix(seed)
 
     def numbers(count):
@@ -39,6 +41,10 @@ def inputs(head_dim, seed):
 
     k, v = (numbers(16 * head_dim).reshape(16, head_dim) for _ in range(2))
     k_mean, v_mean = numbers(head_dim), numbers(head_dim)
+    if maps:
+        matrices = [numbers(head_dim * head_dim).reshape(head_dim, head_dim) for _ in range(4)]
+        orders = [numpy.argsort(numpy.array([next(stream) for _ in range(head_dim)], numpy.uint64))
+                  for _ in range(2)]
     for rows in (k, v):
         rows[1] *= 0
         rows[3] = 1.5
@@ -47,7 +53,7 @@ def inputs(head_dim, seed):
         rows[7] *= numpy.float32(2.0 ** -14)
         rows[8] *= numpy.float32(2.0 ** 40)
         rows[9] *= numpy.float32(2.0 ** -130)
-    return k, v, k_mean, v_mean
+    return (k, v, k_mean, v_mean) + ((matrices, orders) if maps else ())
 
 
 def records(family):
@@ -70,6 +76,16 @@ def hot_page(codec, k, v, k_mean, v_mean):
     return hot_codec.encode_page([(k, k_mean, k_bits), (v, v_mean, v_bits)], TOKENS)
 
 
+def i2c_page(codec, k, v, k_mean, v_mean, matrices, _orders):
+    k_bits, v_bits = codec >> 8 & 15, codec >> 12 & 15
+    return turned_codec.i2c_page([(k, k_mean, k_bits, matrices[0]),
+                                  (v, v_mean, v_bits, matrices[2])], TOKENS)
+
+
+def split_page(_codec, k, v, k_mean, v_mean, _matrices, orders):
+    return turned_codec.split_page([(k, k_mean, orders[0]), (v, v_mean, orders[1])], TOKENS)
+
+
 def fp4_page(codec, k, v, _k_mean, _v_mean):
     return fp4_codec.encode_page(k, v, fp4_codec.KINDS[codec >> 16], K_SCALE, V_SCALE, TOKENS)
 
@@ -83,13 +99,14 @@ def turbo_page(codec, k, v, _k_mean, _v_mean):
 
 
 @pytest.mark.parametrize("family, page_of, least",
-                         [("hot", hot_page, 20), ("fp4", fp4_page, 5), ("slots", slots_page, 7),
+                         [("hot", hot_page, 20), ("i2c", i2c_page, 6), ("split", split_page, 2),
+                          ("fp4", fp4_page, 5), ("slots", slots_page, 7),
                           ("turbo", turbo_page, 24)])
 def test_pages_are_what_the_readme_says(family, page_of, least):
     checked = 0
     with numpy.errstate(all="ignore"):
         for codec, head_dim, seed, page in records(family):
-            ours = page_of(codec, *inputs(head_dim, seed))
+            ours = page_of(codec, *inputs(head_dim, seed, family in ("i2c", "split")))
             first = next((i for i, (a, b) in enumerate(zip(ours, page)) if a != b), None)
             assert ours == page, f"codec {codec:#x}, head_dim {head_dim}, byte {first}"
             checked += 1

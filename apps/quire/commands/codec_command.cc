@@ -27,7 +27,9 @@ A codec says how the K and V numbers of a page become bytes. Names:
   tq4_mse, tq4_prod, ...   TurboQuant as its paper has it, to show its cost
   k{2..8}v{2..8}           the hot family: keys and values rotated, their mean removed, coded with
                            that many bits; k6v4 is 6 bits a key number and 4 a value number
-  i8r, i6r, i4r            other names of k8v8, k6v6, k4v4
+  i8r, i6r, i4r, tq4, tq3  other names of k8v8, k6v6, k4v4, k4v4, k3v3
+  i2c, i3c, i4c            as k2v2, k3v3, k4v4 after a matrix that `quire calibrate` learned
+  tq2.5                    half of the dimensions as k3v3, half as k2v2
 
 Examples:
   quire codec list --head-dim 64       families, with bits and bytes on such heads

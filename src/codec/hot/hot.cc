@@ -35,8 +35,11 @@ struct Alias {
     std::string_view name;
     CodecSpec spec;
 };
-constexpr Alias kAliases[] = {
-    {"i8r", make_spec(8, 8)}, {"i6r", make_spec(6, 6)}, {"i4r", make_spec(4, 4)}};
+constexpr Alias kAliases[] = {{"i8r", make_spec(8, 8)},
+                              {"i6r", make_spec(6, 6)},
+                              {"i4r", make_spec(4, 4)},
+                              {"tq4", make_spec(4, 4)},
+                              {"tq3", make_spec(3, 3)}};
 
 std::optional<CodecSpec> parse(std::string_view name) {
     for (const Alias& alias : kAliases)

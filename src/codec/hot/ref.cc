@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "codec/hot/hot.h"
+#include "codec/hot/ref_side.h"
 #include "codec/hot/rotate.h"
 #include "codec/hot/scale.h"
 
@@ -88,13 +89,9 @@ uint32_t best_scale(int bits, const Row& x, uint32_t head_dim, float largest) {
     return best;
 }
 
-// Fills codes and returns the scale; `finite` becomes false when the row is not.
-uint8_t encode_row(int bits, const float* in, const float* mean, uint32_t head_dim, Codes& codes,
-                   bool& finite) {
+// Fills codes of a rotated row and returns the scale; 0 when the row is not finite.
+uint8_t quantise_row(int bits, const Row& x, uint32_t head_dim, Codes& codes, bool& finite) {
     codes.fill(0);
-    Row x;
-    for (uint32_t i = 0; i < head_dim; ++i) x[i] = mean != nullptr ? in[i] - mean[i] : in[i];
-    ref_rotate(x.data(), head_dim);
     float largest = 0;
     finite = true;
     for (uint32_t i = 0; i < head_dim; ++i) {
@@ -130,72 +127,78 @@ uint8_t get_code(const std::byte* side, const Shape& s, int bits, Place place) {
     return static_cast<uint8_t>(code);
 }
 
-// One side of a page: where its parts lie, and which numbering its codes have.
-struct Side {
-    int bits;
-    size_t codes;
-    size_t scales;
-    Place (*place)(const Shape&, uint32_t token, uint32_t dim);
-};
-Side k_side(const Shape& s) {
-    return {s.k_bits, k_offset(s), k_scales_offset(s),
-            [](const Shape& g, uint32_t t, uint32_t d) { return k_place(g, t, d); }};
-}
-Side v_side(const Shape& s) {
-    return {s.v_bits, v_offset(s), v_scales_offset(s),
-            [](const Shape& g, uint32_t t, uint32_t d) { return v_place(g, t, d); }};
-}
-
-uint32_t encode_side(const EncodePage& job, const Side& side, const float* in, size_t stride,
+// The numbers of one side, less its mean, a token at a time.
+uint32_t encode_side(const EncodePage& job, const RefSide& side, const float* in, size_t stride,
                      const float* mean) {
     if (in == nullptr) return 0;
     const Shape s = shape_of(job.spec, job.geometry);
     uint32_t not_finite = 0;
     for (uint32_t token = job.first; token < job.last; ++token) {
-        Codes codes;
-        bool finite = true;
-        const uint8_t u =
-            encode_row(side.bits, in + token * stride, mean, s.head_dim, codes, finite);
-        not_finite += !finite;
+        Row x;
         for (uint32_t d = 0; d < s.head_dim; ++d)
-            put_code(job.page + side.codes, s, side.bits, side.place(s, token, d), codes[d]);
-        job.page[side.scales + token] = static_cast<std::byte>(u);
+            x[d] = mean != nullptr ? in[token * stride + d] - mean[d] : in[token * stride + d];
+        not_finite += !ref_encode_token(s, side, token, x.data(), job.page);
     }
     return not_finite;
 }
 
-void decode_side(const DecodePage& job, const Side& side, float* out, size_t stride,
+void decode_side(const DecodePage& job, const RefSide& side, float* out, size_t stride,
                  const float* mean) {
     if (out == nullptr) return;
     const Shape s = shape_of(job.spec, job.geometry);
     for (uint32_t token = job.first; token < job.last; ++token) {
-        const float scale =
-            decode_scale(side.bits, static_cast<uint8_t>(job.page[side.scales + token]));
-        Row x;
-        for (uint32_t d = 0; d < s.head_dim; ++d)
-            x[d] = level_of(side.bits, get_code(job.page + side.codes, s, side.bits,
-                                                side.place(s, token, d))) *
-                   scale;
-        if (job.original_space) {
-            ref_rotate(x.data(), s.head_dim);
-            for (uint32_t d = 0; mean != nullptr && d < s.head_dim; ++d) x[d] = x[d] + mean[d];
-        }
-        std::copy_n(x.begin(), s.head_dim, out + token * stride);
+        float* x = out + token * stride;
+        ref_decode_token(s, side, token, job.page, job.original_space, x);
+        for (uint32_t d = 0; job.original_space && mean != nullptr && d < s.head_dim; ++d)
+            x[d] = x[d] + mean[d];
     }
 }
 
 }  // namespace
 
+RefSide ref_k_side(const Shape& s) {
+    return {s.k_bits, k_offset(s), k_scales_offset(s),
+            [](const Shape& g, uint32_t t, uint32_t d) { return k_place(g, t, d); }};
+}
+RefSide ref_v_side(const Shape& s) {
+    return {s.v_bits, v_offset(s), v_scales_offset(s),
+            [](const Shape& g, uint32_t t, uint32_t d) { return v_place(g, t, d); }};
+}
+
+bool ref_encode_token(const Shape& s, const RefSide& side, uint32_t token, const float* row,
+                      std::byte* page) {
+    Row x;
+    std::copy_n(row, s.head_dim, x.begin());
+    ref_rotate(x.data(), s.head_dim);
+    Codes codes;
+    bool finite = true;
+    const uint8_t u = quantise_row(side.bits, x, s.head_dim, codes, finite);
+    for (uint32_t d = 0; d < s.head_dim; ++d)
+        put_code(page + side.codes, s, side.bits, side.place(s, token, d), codes[d]);
+    page[side.scales + token] = static_cast<std::byte>(u);
+    return finite;
+}
+
+void ref_decode_token(const Shape& s, const RefSide& side, uint32_t token, const std::byte* page,
+                      bool rotate_back, float* row) {
+    const float scale = decode_scale(side.bits, static_cast<uint8_t>(page[side.scales + token]));
+    for (uint32_t d = 0; d < s.head_dim; ++d)
+        row[d] = level_of(side.bits,
+                          get_code(page + side.codes, s, side.bits, side.place(s, token, d))) *
+                 scale;
+    if (rotate_back) ref_rotate(row, s.head_dim);
+}
+
 uint32_t ref_encode(const EncodePage& job) {
     const Shape s = shape_of(job.spec, job.geometry);
-    return encode_side(job, k_side(s), job.k, job.k_stride, job.sidecar.k_mean) +
-           encode_side(job, v_side(s), job.v, job.v_stride, job.sidecar.v_mean);
+    return encode_side(job, ref_k_side(s), job.k, job.k_stride, job.sidecar.k_mean) +
+           encode_side(job, ref_v_side(s), job.v, job.v_stride, job.sidecar.v_mean);
 }
 
 void ref_decode(const DecodePage& job) {
     const Shape s = shape_of(job.spec, job.geometry);
-    decode_side(job, k_side(s), job.k, job.k_stride, job.sidecar.k_mean);
-    decode_side(job, v_side(s), job.v, job.v_stride, job.sidecar.v_mean);
+    decode_side(job, ref_k_side(s), job.k, job.k_stride, job.sidecar.k_mean);
+    decode_side(job, ref_v_side(s), job.v, job.v_stride, job.sidecar.v_mean);
 }
 
 }  // namespace quire::codec::hot

@@ -1,10 +1,12 @@
 // Rows of many kinds and pages with guards, for the tests of codecs.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -71,7 +73,36 @@ inline float draw(Kind kind, uint32_t token, uint32_t dim, std::mt19937_64& rng)
     return x;
 }
 
-// K and V of a page, rows `stride` apart, and means.
+// A matrix, a reflection of scaled dimensions, with its inverse, and an order of dimensions.
+struct Map {
+    Map() = default;
+    Map(uint32_t n, std::mt19937_64& rng) {
+        std::vector<float> u(n);
+        double squares = 0;
+        for (float& x : u) {
+            x = draw(Kind::normal, 0, 0, rng);
+            squares += double{x} * double{x};
+        }
+        for (uint32_t a = 0; a < n; ++a)
+            for (uint32_t b = 0; b < n; ++b) {
+                const double h = (a == b) - 2 * double{u[a]} * double{u[b]} / squares;
+                forward.push_back(static_cast<float>(h * scale(a)));
+                back.push_back(static_cast<float>(h / scale(b)));
+            }
+        order.resize(n);
+        std::iota(order.begin(), order.end(), uint16_t{0});
+        std::ranges::shuffle(order, rng);
+    }
+    RowMap map() const { return {forward.data(), back.data(), order.data()}; }
+
+    std::vector<float> forward, back;
+    std::vector<uint16_t> order;
+
+ private:
+    static double scale(uint32_t dim) { return std::exp2(0.5 * (dim % 5) - 1); }
+};
+
+// K and V of a page, rows `stride` apart, means and maps.
 struct Rows {
     Rows(const Geometry& geometry, Kind kind, uint64_t seed, size_t row_stride = 0)
         : g(geometry), stride(row_stride == 0 ? geometry.head_dim : row_stride) {
@@ -85,11 +116,13 @@ struct Rows {
         for (std::vector<float>* mean : {&k_mean, &v_mean})
             for (uint32_t d = 0; d < g.head_dim; ++d)
                 mean->push_back(draw(Kind::normal, 0, d, rng));
+        for (Map* map : {&k_map, &v_map}) *map = Map(g.head_dim, rng);
     }
 
     Geometry g;
     size_t stride;
     std::vector<float> k, v, k_mean, v_mean;
+    Map k_map, v_map;
 };
 
 // Bytes with guards before and after, filled with `fill`.
@@ -124,7 +157,11 @@ class Page {
 
 inline HeadSidecar sidecar_of(const Rows& rows, bool with_means) {
     HeadSidecar sidecar;
-    if (with_means) sidecar = {rows.k_mean.data(), rows.v_mean.data()};
+    if (with_means)
+        sidecar = {.k_mean = rows.k_mean.data(),
+                   .v_mean = rows.v_mean.data(),
+                   .k_map = rows.k_map.map(),
+                   .v_map = rows.v_map.map()};
     sidecar.k_scale = 0.02f;
     sidecar.v_scale = 0.013f;
     return sidecar;

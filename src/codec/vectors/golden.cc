@@ -27,7 +27,12 @@ class AlignedPage {
 };
 
 HeadSidecar sidecar_of(const GoldenInput& in) {
-    return {in.k_mean.data(), in.v_mean.data(), kGoldenKScale, kGoldenVScale};
+    return {.k_mean = in.k_mean.data(),
+            .v_mean = in.v_mean.data(),
+            .k_scale = kGoldenKScale,
+            .v_scale = kGoldenVScale,
+            .k_map = {in.k_forward.data(), in.k_back.data(), in.k_order.data()},
+            .v_map = {in.v_forward.data(), in.v_back.data(), in.v_order.data()}};
 }
 
 uint32_t crc_of_decoded(const GoldenRecord& record, const CodecSpec& spec, const PageCodecOps& ops,

@@ -17,6 +17,9 @@ namespace quire::codec {
 struct GoldenInput {
     std::vector<float> k, v;            // [block_tokens][head_dim]
     std::vector<float> k_mean, v_mean;  // [head_dim]
+    // As RowMap has them; `back` is no inverse.
+    std::vector<float> k_forward, k_back, v_forward, v_back;
+    std::vector<uint16_t> k_order, v_order;
 };
 
 inline constexpr uint32_t kGoldenFirst = 0;
