@@ -89,6 +89,7 @@ class Builder {
         out_.host_memory_bytes = config_.size("host_memory");
         out_.block_tokens = small("block_tokens");
         out_.kv_codec = config_.text("kv_codec");
+        out_.kv_codecs_allowed = config_.list("kv_codec_allow");
         out_.kv_sinks = small("kv_sinks");
         out_.kv_sidecar = config_.text("kv_sidecar");
         out_.kv_codec_cold = config_.text("kv_codec_cold");
@@ -125,8 +126,14 @@ class Builder {
 
     // Which codecs there are is known below; what they have in common is checked here.
     void check_codec() {
-        const bool coded = !out_.kv_codec.empty() && out_.kv_codec != "raw16";
-        if (coded && !config_.is_default("block_tokens") && out_.block_tokens != kCodedBlockTokens)
+        std::vector<std::string> names = out_.kv_codecs_allowed;
+        names.push_back(out_.kv_codec);
+        const auto is_plain = [](const std::string& name) {
+            return name.empty() || name == "raw16";
+        };
+        const bool plain = std::ranges::any_of(names, is_plain);
+        const bool coded = !std::ranges::all_of(names, is_plain);
+        if (!plain && !config_.is_default("block_tokens") && out_.block_tokens != kCodedBlockTokens)
             note(fmt::format("with kv-codec {} a block has {} tokens; give no block-tokens",
                              out_.kv_codec, kCodedBlockTokens));
         if (out_.kv_codec.empty()) note("kv-codec is empty; raw16 writes 16 bits");

@@ -33,10 +33,11 @@ struct ServeOptions {
     uint64_t disk_bytes = 0;
     uint32_t block_tokens = 0;
     std::string kv_codec;
-    uint32_t kv_sinks = 0;          // tokens
-    std::string kv_sidecar;         // empty: none
-    std::string kv_codec_cold;      // "none": slabs on disk are as in memory
-    uint32_t cold_cpu_percent = 0;  // of a core, that packing takes at most
+    std::vector<std::string> kv_codecs_allowed;  // further ones, that requests may ask for
+    uint32_t kv_sinks = 0;                       // tokens
+    std::string kv_sidecar;                      // empty: none
+    std::string kv_codec_cold;                   // "none": slabs on disk are as in memory
+    uint32_t cold_cpu_percent = 0;               // of a core, that packing takes at most
     std::string evict;
     std::string admit_host;
     std::string admit_disk;

@@ -140,6 +140,12 @@ constexpr OptionSpec kOptionRows[] = {
          "how KV is written, in memory and in all tiers: raw16; a codec that attention reads, k8v8 "
          "to k2v2; or schedule: widths per layer, from the sidecar; blocks then have 64 tokens",
      .value_name = "NAME"},
+    {.key = "kv_codec_allow",
+     .type = T::list,
+     .section = "Cache",
+     .help = "further codecs that a request may ask for with kv_codec, at most 3; each gets an "
+             "equal share of kv-memory and host-memory",
+     .value_name = "NAME,..."},
     {.key = "kv_sinks",
      .type = T::integer,
      .fallback = "64",

@@ -184,6 +184,18 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_THAT(problem(serve_options(*config, 64 * kGiB)), HasSubstr("quire serve MODEL.gguf"));
 }
 
+TEST(ServeOptions, FurtherCodecs) {
+    const auto further =
+        options({{"kv_codec_allow", "k8v8,k6v4"}, {"block_tokens", "32"}, {"kv_sinks", "128"}});
+    ASSERT_TRUE(further.ok());
+    EXPECT_EQ(further->kv_codecs_allowed, (std::vector<std::string>{"k8v8", "k6v4"}));
+    EXPECT_TRUE(
+        options({{"kv_codec", "k8v8"}, {"kv_codec_allow", "raw16"}, {"block_tokens", "32"}}).ok());
+    EXPECT_THAT(problem(options(
+                    {{"kv_codec", "k8v8"}, {"kv_codec_allow", "k6v4"}, {"block_tokens", "32"}})),
+                HasSubstr("a block has 64 tokens"));
+}
+
 TEST(ServeOptions, AConfigFileCannotNameAnother) {
     const auto config =
         Config::load(serve_option_table(), {{}, {}, "a.yaml", "port: 1\n\nconfig: b.yaml\n"});

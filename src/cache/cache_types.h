@@ -118,6 +118,8 @@ struct CacheStats {
     uint64_t g1_blocks = 0, g1_used_bytes = 0, g1_capacity_bytes = 0;
     uint64_t index_blocks = 0, index_bytes = 0;
     std::vector<std::pair<std::string, uint64_t>> tenant_blocks;  // in the index, by tenant
+
+    CacheStats& operator+=(const CacheStats& other);
 };
 
 }  // namespace quire

@@ -43,6 +43,7 @@ struct GenerateRequest {
     Sampling sampling;
     std::string tenant;
     std::string cache_salt;
+    std::string kv_codec;          // one of ModelInfo::kv_codecs by its name; empty: the first
     int64_t timeout_ns = 0;        // 0: the engine's default; counts from submit
     bool prompt_logprobs = false;  // echo with logprobs
 };
@@ -87,26 +88,41 @@ struct ChatMessage {
     std::string content;
 };
 
+// A codec that an engine writes KV in, and what it costs.
+struct KvCodecInfo {
+    std::string name = "raw16";
+    uint32_t tokens_max = UINT32_MAX;  // of one request, prompt and answer: what its G1 can hold
+    uint32_t block_tokens = 0;
+    uint32_t sink_tokens = 0;      // exact, with a codec
+    uint64_t bytes_per_token = 0;  // with a codec: of a token behind the sinks in a whole block
+    uint64_t bytes_4096 = 0;       // of 4,096 tokens together, sinks and the open block included
+};
+
 struct ModelInfo {
     std::string name;    // as clients name it
     std::string family;  // "llama", "gemma3", ...
     std::string file;
     std::string model_id;  // hex
     uint32_t context_tokens = 0;
-    uint32_t kv_tokens_max = UINT32_MAX;  // of one request, prompt and answer: what G1 can hold
     uint32_t vocab_size = 0;
     uint64_t file_bytes = 0;
-    uint64_t kv_bytes_per_token = 0;  // with a codec: of a token behind the sinks in a whole block
-    uint64_t kv_bytes_4096 = 0;       // of 4,096 tokens together, sinks and the open block included
-    uint32_t kv_sink_tokens = 0;      // exact, with a codec
-    std::string kv_codec = "raw16";
-    uint32_t longest_token_bytes = 0;  // no token stands for more text; 0: nothing is known
+    std::vector<KvCodecInfo> kv_codecs{{}};  // that a request may name; the first is the default
+    uint32_t longest_token_bytes = 0;        // no token stands for more text; 0: nothing is known
     int64_t created_unix_s = 0;
+
+    const KvCodecInfo& kv() const { return kv_codecs.front(); }
+    // By its name; empty: the default. nullptr: not served.
+    const KvCodecInfo* find_kv_codec(std::string_view codec) const {
+        if (codec.empty()) return &kv();
+        for (const KvCodecInfo& served : kv_codecs)
+            if (served.name == codec) return &served;
+        return nullptr;
+    }
 };
 
 // Tokens that the prompt and the answer of one request may have together.
-inline uint32_t request_tokens_max(const ModelInfo& model) {
-    return model.kv_tokens_max < model.context_tokens ? model.kv_tokens_max : model.context_tokens;
+inline uint32_t request_tokens_max(const ModelInfo& model, const KvCodecInfo& kv) {
+    return kv.tokens_max < model.context_tokens ? kv.tokens_max : model.context_tokens;
 }
 
 // Why a prompt would hit or miss now.
@@ -136,10 +152,14 @@ struct CacheStatus {
         std::string degraded_why;
     };
     std::vector<TierRow> tiers;
-    // How KV is written. Bytes of one token, and of a sequence of 4,096, sinks included.
-    std::string kv_codec = "raw16";
-    uint32_t block_tokens = 0, sink_tokens = 0;
-    uint64_t bytes_per_token = 0, bytes_4096 = 0;
+    // How KV is written, and what came of it; the default codec first.
+    struct CodecRow {
+        KvCodecInfo kv;
+        uint64_t g1_capacity_bytes = 0, g1_used_bytes = 0;
+        uint64_t lookup_tokens = 0, hit_tokens = 0;
+        uint64_t running = 0, waiting = 0;  // requests
+    };
+    std::vector<CodecRow> codecs{{}};
     uint64_t index_blocks = 0, index_bytes = 0;
     uint64_t lookup_tokens = 0, hit_tokens = 0;
     uint64_t leases = 0, pending_loads = 0, pending_stores = 0;
@@ -167,15 +187,16 @@ class EngineApi {
                                                        bool add_generation_prompt,
                                                        const TokenizeLimits& limits) const = 0;
 
-    // invalid: prompt empty or prompt + max_tokens over request_tokens_max() (checked before any
-    // work);
+    // invalid: prompt empty, a codec that is not served, or prompt + max_tokens over
+    // request_tokens_max() (checked before any work);
     // busy: the queue is full; cancelled: draining. After ok, the sink gets events.
     virtual Result<RequestId> submit(GenerateRequest request, EventSink sink) = 0;
     // Takes effect within one step; the sink still gets its last event. Unknown ids are ignored.
     virtual void cancel(RequestId id) = 0;
 
+    // `codec`: as GenerateRequest::kv_codec.
     virtual Result<Explanation> explain(std::vector<TokenId> prompt, std::string tenant,
-                                        std::string salt) = 0;
+                                        std::string salt, std::string codec) = 0;
     virtual CacheStatus cache_status() = 0;
     // Drops unpinned blocks of the named tiers ("g1", "g2", "g3"; empty: all). With write_back,
     // first finishes copying them to the next tier down. Returns blocks dropped.

@@ -23,7 +23,14 @@ struct EngineStats {
     // steps waited for layers.
     uint64_t overlapped = 0, overlap_dropped = 0, overlap_wait_ns = 0;
     uint64_t running = 0, waiting = 0;
-    CacheStats cache;
+    CacheStats cache;  // of all codecs together
+    // By codec, in the order of ModelInfo::kv_codecs.
+    struct Codec {
+        uint64_t running = 0, waiting = 0;
+        uint64_t g1_capacity_bytes = 0, g1_used_bytes = 0;
+        uint64_t lookup_tokens = 0, hit_tokens = 0, g1_hit_tokens = 0;
+    };
+    std::vector<Codec> codecs;
     std::vector<TierStats> tiers;  // the lower tiers, in order
     std::vector<Tier> tier_names;
 };

@@ -14,6 +14,10 @@ namespace {
 
 constexpr int64_t kFlushWait_ns = int64_t{60} * 1'000'000'000;
 
+Error not_served(const std::string& codec) {
+    return make_error(Code::invalid, "KV in '" + codec + "' is not served here");
+}
+
 }  // namespace
 
 template <typename T>
@@ -39,10 +43,17 @@ Result<std::vector<TokenId>> EngineCore::tokenize_chat(const std::vector<ChatMes
     return chat_tokens(*vocab_, *chat_, messages, add_generation_prompt, limits);
 }
 
+Lane* EngineCore::find_lane(std::string_view codec) const {
+    const KvCodecInfo* found = info_.find_kv_codec(codec);
+    return found ? lanes_[static_cast<size_t>(found - info_.kv_codecs.data())].get() : nullptr;
+}
+
 Result<RequestId> EngineCore::submit(GenerateRequest request, EventSink sink) {
     if (draining_.load()) return make_error(Code::cancelled, "the server is shutting down");
     if (request.prompt.empty()) return make_error(Code::invalid, "the prompt has no tokens");
     if (request.max_tokens == 0) return make_error(Code::invalid, "max_tokens must be at least 1");
+    Lane* lane = find_lane(request.kv_codec);
+    if (!lane) return not_served(request.kv_codec);
     const uint64_t wanted = uint64_t{request.prompt.size()} + request.max_tokens;
     if (wanted > info_.context_tokens)
         return make_error(Code::invalid, "the prompt has " + std::to_string(request.prompt.size()) +
@@ -50,12 +61,12 @@ Result<RequestId> EngineCore::submit(GenerateRequest request, EventSink sink) {
                                              std::to_string(request.max_tokens) +
                                              ", more than the context of " +
                                              std::to_string(info_.context_tokens) + " tokens");
-    if (wanted > info_.kv_tokens_max)
-        return make_error(Code::invalid, "the prompt has " + std::to_string(request.prompt.size()) +
-                                             " tokens and max_tokens is " +
-                                             std::to_string(request.max_tokens) +
-                                             ", more than --kv-memory holds, which is " +
-                                             std::to_string(info_.kv_tokens_max) + " tokens");
+    if (wanted > lane->info.tokens_max)
+        return make_error(Code::invalid,
+                          "the prompt has " + std::to_string(request.prompt.size()) +
+                              " tokens and max_tokens is " + std::to_string(request.max_tokens) +
+                              ", more than --kv-memory holds in " + lane->info.name +
+                              ", which is " + std::to_string(lane->info.tokens_max) + " tokens");
     for (TokenId token : request.prompt)
         if (token < 0 || static_cast<uint32_t>(token) >= info_.vocab_size)
             return make_error(Code::invalid, "token id " + std::to_string(token) +
@@ -69,6 +80,7 @@ Result<RequestId> EngineCore::submit(GenerateRequest request, EventSink sink) {
     auto job = std::make_unique<Job>(std::move(request), std::move(sink));
     const RequestId id = next_id_.fetch_add(1);
     job->id = id;
+    job->lane = lane;
     job->prompt_tokens = static_cast<uint32_t>(job->tokens.size());
     job->submitted_ns = options_.clock->monotonic_ns();
     const int64_t limit_ns =
@@ -76,7 +88,7 @@ Result<RequestId> EngineCore::submit(GenerateRequest request, EventSink sink) {
     job->deadline_ns = job->submitted_ns + limit_ns;
     job->sampler = std::make_unique<Sampler>(job->request.sampling, job->request.prompt);
     auto handed = std::make_shared<std::unique_ptr<Job>>(std::move(job));
-    mailbox_.post([this, handed] { queue_.push_back(std::move(*handed)); });
+    mailbox_.post([lane, handed] { lane->queue.push_back(std::move(*handed)); });
     return id;
 }
 
@@ -84,39 +96,41 @@ void EngineCore::cancel(RequestId id) {
     mailbox_.post([this, id] {
         for (auto& job : active_)
             if (job->id == id) job->cancelled = true;
-        for (auto& job : queue_)
-            if (job->id == id) job->cancelled = true;
+        for (auto& lane : lanes_)
+            for (auto& job : lane->queue)
+                if (job->id == id) job->cancelled = true;
     });
 }
 
-std::string EngineCore::holder_text(const CacheExplanation& from) const {
+std::string EngineCore::holder_text(const KvCodecInfo& kv, const CacheExplanation& from) const {
     const std::string holder = from.holder.value.to_hex();
     if (holder == info_.model_id)
         return fmt::format(
             "; the tiers hold the same text's blocks in another layout ({} in blocks of {} tokens; "
-            "this engine writes {} in blocks of {})",
-            codec::codec_name_of_id(from.holder_codec), from.holder_block_tokens, info_.kv_codec,
-            options_.block_tokens);
+            "this request is served in {} in blocks of {})",
+            codec::codec_name_of_id(from.holder_codec), from.holder_block_tokens, kv.name,
+            kv.block_tokens);
     return fmt::format(
         "; the tiers hold the same text's blocks of another model, or of another version of its "
         "arithmetic (model id {}; this one is {})",
         holder, info_.model_id);
 }
 
-void EngineCore::fill_explanation(const CacheExplanation& from, TokenSpan prompt,
+void EngineCore::fill_explanation(const Lane& lane, const CacheExplanation& from, TokenSpan prompt,
                                   Explanation& to) const {
+    const uint32_t block_tokens = lane.info.block_tokens;
     to.prompt_tokens = static_cast<uint32_t>(prompt.size());
     to.prompt_blocks = from.prompt_blocks;
-    to.hit_tokens = from.hit_blocks * options_.block_tokens;
+    to.hit_tokens = from.hit_blocks * block_tokens;
     for (int t = 0; t < kTierCount; ++t)
-        to.hit_tokens_by_tier[t] = from.blocks_by_tier[t] * options_.block_tokens;
+        to.hit_tokens_by_tier[t] = from.blocks_by_tier[t] * block_tokens;
     to.reason = miss_reason_name(from.reason);
     std::ostringstream text;
     text << to.hit_tokens << " of " << to.prompt_tokens << " tokens would come from the cache";
     switch (from.reason) {
         case MissReason::none:
             if (from.prompt_blocks == 0)
-                text << "; a prompt shorter than a block (" << options_.block_tokens
+                text << "; a prompt shorter than a block (" << block_tokens
                      << " tokens) is never cached";
             else
                 text << "; the rest has to be computed in any case";
@@ -140,7 +154,7 @@ void EngineCore::fill_explanation(const CacheExplanation& from, TokenSpan prompt
             text << "; the same text was cached by another tenant";
             break;
         case MissReason::other_model:
-            text << holder_text(from);
+            text << holder_text(lane.info, from);
             break;
         case MissReason::other_packing:
             text << "; the next block was stored in " << tier_name(from.tier)
@@ -166,22 +180,36 @@ void EngineCore::fill_explanation(const CacheExplanation& from, TokenSpan prompt
     to.detail = text.str();
 }
 
+Explanation EngineCore::explain_now(Lane& lane, TokenSpan prompt, const Namespace& ns) const {
+    CacheExplanation found = lane.cache->explain(prompt, ns);
+    // A tenant is told nothing about what others cached.
+    if (found.reason == MissReason::other_tenant && !ns.tenant.empty())
+        found.reason = MissReason::never_seen;
+    Explanation answer;
+    fill_explanation(lane, found, prompt, answer);
+    if (answer.reason != miss_reason_name(MissReason::never_seen)) return answer;
+    for (const auto& other : lanes_) {
+        if (other.get() == &lane) continue;
+        const uint32_t theirs =
+            other->cache->explain(prompt, ns).hit_blocks * other->info.block_tokens;
+        if (theirs > answer.hit_tokens)
+            answer.detail +=
+                "; " + std::to_string(theirs) + " of them are cached in " + other->info.name;
+    }
+    return answer;
+}
+
 Result<Explanation> EngineCore::explain(std::vector<TokenId> prompt, std::string tenant,
-                                        std::string salt) {
+                                        std::string salt, std::string codec) {
     for (TokenId token : prompt)
         if (token < 0 || static_cast<uint32_t>(token) >= info_.vocab_size)
             return make_error(Code::invalid,
                               "token id " + std::to_string(token) + " is outside the vocabulary");
+    Lane* lane = find_lane(codec);
+    if (!lane) return not_served(codec);
     return ask<Explanation>(
-        [this, prompt = std::move(prompt), tenant = std::move(tenant), salt = std::move(salt)] {
-            Explanation answer;
-            CacheExplanation found = cache_->explain(prompt, {tenant, salt});
-            // A tenant is told nothing about what others cached.
-            if (found.reason == MissReason::other_tenant && !tenant.empty())
-                found.reason = MissReason::never_seen;
-            fill_explanation(found, prompt, answer);
-            return answer;
-        });
+        [this, lane, prompt = std::move(prompt), tenant = std::move(tenant),
+         salt = std::move(salt)] { return explain_now(*lane, prompt, {tenant, salt}); });
 }
 
 CacheStatus EngineCore::cache_status() {
@@ -195,8 +223,15 @@ CacheStatus EngineCore::cache_status() {
     g1.used_bytes = cache.g1_used_bytes;
     g1.blocks = cache.g1_blocks;
     g1.pinned_blocks = cache.pinned_blocks;
-    g1.hits = cache.hit_tokens[0] / options_.block_tokens;
     g1.evicted = cache.evicted_blocks;
+    status.codecs.clear();
+    for (size_t i = 0; i < all.codecs.size(); ++i) {
+        const EngineStats::Codec& from = all.codecs[i];
+        const KvCodecInfo& kv = info_.kv_codecs[i];
+        g1.hits += from.g1_hit_tokens / kv.block_tokens;
+        status.codecs.push_back({kv, from.g1_capacity_bytes, from.g1_used_bytes, from.lookup_tokens,
+                                 from.hit_tokens, from.running, from.waiting});
+    }
     status.tiers.push_back(g1);
     for (size_t i = 0; i < all.tiers.size(); ++i) {
         const TierStats& from = all.tiers[i];
@@ -217,11 +252,6 @@ CacheStatus EngineCore::cache_status() {
         row.degraded_why = from.degraded_why;
         status.tiers.push_back(row);
     }
-    status.kv_codec = info_.kv_codec;
-    status.block_tokens = options_.block_tokens;
-    status.sink_tokens = info_.kv_sink_tokens;
-    status.bytes_per_token = info_.kv_bytes_per_token;
-    status.bytes_4096 = info_.kv_bytes_4096;
     status.index_blocks = cache.index_blocks;
     status.index_bytes = cache.index_bytes;
     status.lookup_tokens = cache.lookup_tokens;
@@ -242,7 +272,8 @@ Result<uint64_t> EngineCore::flush(std::vector<Tier> tiers, bool write_back) {
     if (!write_back) {
         return ask<uint64_t>([this, tiers] {
             uint64_t dropped = 0;
-            for (Tier tier : tiers) dropped += cache_->flush(tier);
+            for (auto& lane : lanes_)
+                for (Tier tier : tiers) dropped += lane->cache->flush(tier);
             return dropped;
         });
     }

@@ -1,14 +1,13 @@
 // EngineCore: the engine's one thread and everything it owns. Internal to engine/.
 //
-// A request (Job) goes: queued → admitted (holds a lease; its prefix may still be loading) →
-// computing prompt chunks → decoding → finished. Preempted jobs go back to the front of the queue
+// A request (engine_job.h) goes: queued → admitted (holds a lease; its prefix may still be loading)
+// → computing prompt chunks → decoding → finished. Preempted jobs go back to the front of the queue
 // with all their tokens; their published blocks stay in the cache (or are spilled below), so that
 // little is computed again. Every path ends in finish(), which releases the lease and sends the
-// last event.
+// last event. Requests of one codec share a lane (engine_lane.h); lanes take turns at steps.
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <future>
 #include <memory>
@@ -19,53 +18,16 @@
 
 #include "base/io.h"
 #include "base/mailbox.h"
-#include "cache/cache.h"
 #include "engine/engine.h"
+#include "engine/engine_job.h"
+#include "engine/engine_lane.h"
 #include "engine/model/chat_template.h"
-#include "engine/model/cold_packing.h"
-#include "engine/model/forward.h"
-#include "engine/model/sampler.h"
-#include "engine/model/utf8.h"
 #include "engine/model/vocab.h"
 #include "engine/step_gate.h"
 #include "engine/step_plan.h"
-#include "engine/stop_matcher.h"
 #include "engine/tiers.h"
 
 namespace quire {
-
-struct Job {
-    RequestId id = 0;
-    GenerateRequest request;
-    EventSink sink;
-    std::vector<TokenId> tokens;  // the prompt, then what was generated
-    uint32_t prompt_tokens = 0;
-    uint32_t computed = 0;  // positions whose KV is complete under the current lease
-    LeaseId lease = 0;      // 0: none
-    bool started = false;   // its first lease became ready: timing has begun
-    bool cancelled = false;
-    bool late_load = false;  // was dropped from a step for it: waits until all has landed
-    int64_t entered_ns = 0;  // the begin of the step it entered while loading; 0: none
-    uint32_t preemptions = 0;
-    uint64_t finished_before = 0;     // of all requests, when this one last gave up its pages
-    uint32_t told_prompt_tokens = 1;  // whose logprobs were sent, the first (it has none) included
-
-    std::unique_ptr<Sampler> sampler;
-    Utf8Assembler utf8;
-    StopMatcher stops;
-
-    int64_t submitted_ns = 0;
-    int64_t deadline_ns = 0;
-    int64_t admitted_ns = 0;
-    int64_t ready_ns = 0;
-    int64_t first_token_ns = 0;
-    RequestTiming timing;
-
-    Job(GenerateRequest r, EventSink s)
-        : request(std::move(r)), sink(std::move(s)), tokens(request.prompt), stops(request.stop) {}
-    uint32_t generated() const { return static_cast<uint32_t>(tokens.size()) - prompt_tokens; }
-    bool decoding() const { return computed + 1 == tokens.size() && computed >= prompt_tokens; }
-};
 
 class EngineCore final : public Engine {
  public:
@@ -81,8 +43,8 @@ class EngineCore final : public Engine {
                                                const TokenizeLimits& limits) const override;
     Result<RequestId> submit(GenerateRequest request, EventSink sink) override;
     void cancel(RequestId id) override;
-    Result<Explanation> explain(std::vector<TokenId> prompt, std::string tenant,
-                                std::string salt) override;
+    Result<Explanation> explain(std::vector<TokenId> prompt, std::string tenant, std::string salt,
+                                std::string codec) override;
     CacheStatus cache_status() override;
     Result<uint64_t> flush(std::vector<Tier> tiers, bool write_back) override;
     EngineLoad load() const override;
@@ -118,41 +80,46 @@ class EngineCore final : public Engine {
 
     explicit EngineCore(const EngineOptions& options) : options_(options) {}
     Status open_model();
-    Status choose_coding(KvCoding* coding);
-    Result<std::shared_ptr<const SlabPacking>> choose_cold_packing() const;
-    Status open_cache();
+    Status open_caches();
 
     // engine_api.cc: runs `work` on the engine's thread and returns what it returns.
     template <typename T>
     T ask(std::function<T()> work);
-    std::string holder_text(const CacheExplanation& from) const;
-    void fill_explanation(const CacheExplanation& from, TokenSpan prompt, Explanation& to) const;
+    Lane* find_lane(std::string_view codec) const;  // nullptr: not served
+    Explanation explain_now(Lane& lane, TokenSpan prompt, const Namespace& ns) const;
+    std::string holder_text(const KvCodecInfo& kv, const CacheExplanation& from) const;
+    void fill_explanation(const Lane& lane, const CacheExplanation& from, TokenSpan prompt,
+                          Explanation& to) const;
 
     // engine_loop.cc
     void run();
     void take_snapshot(bool now);
     bool turn();  // false: nothing could be done
+    void poll_caches();
+    void pause_lanes();
+    size_t waiting() const;
+    size_t active_in(const Lane& lane) const;
     void admit();
+    Lane* next_to_admit() const;
     bool room_for(const Job& job) const;
-    uint64_t finished() const;  // requests that ended, in any way
-    bool prepare(Job& job);
     void note_ready(Job& job);
-    std::vector<Part> candidates() const;
+    std::vector<Part> candidates(const Lane& lane) const;
     static std::vector<StepCandidate> asks_of(const std::vector<Part>& parts);
-    std::vector<Part> choose_parts();
-    StepSequence lay_out(const Part& part) const;
+    std::vector<Part> choose_parts(Lane& lane);
+    static StepSequence lay_out(const Part& part);
     bool step();
-    void note_step(const StepSize& size, int64_t elapsed_ns);
+    bool step(Lane& lane);
+    void note_step(Lane& lane, const StepSize& size, int64_t elapsed_ns);
     bool make_room(Job& job, uint32_t tokens);
     void preempt(Job& job);
-    void check_deadlines(const std::vector<LeaseId>& expired);
+    void check_deadlines();
     void finish_flushes();
     void finish_drains();
 
     // engine_overlap.cc
-    void add_landing(std::vector<Part>& parts, const StepBounds& bounds) const;
-    double predict_step_ns(uint32_t rows) const;
-    std::unique_ptr<StepGate> make_gate(const std::vector<Part>& parts) const;
+    void add_landing(const Lane& lane, std::vector<Part>& parts, const StepBounds& bounds) const;
+    bool others_ready(const Lane& lane) const;
+    std::unique_ptr<StepGate> make_gate(Lane& lane, const std::vector<Part>& parts) const;
     bool settle_landing(Job& job, bool dropped, bool late);
 
     // engine_emit.cc
@@ -169,18 +136,16 @@ class EngineCore final : public Engine {
     std::unique_ptr<Vocab> vocab_;
     std::vector<TokenId> end_tokens_;
     std::unique_ptr<ChatTemplate> chat_;
-    std::unique_ptr<Forward> forward_;
     std::unique_ptr<Tiers> tiers_;
-    std::unique_ptr<Cache> cache_;
+    std::vector<std::unique_ptr<Lane>> lanes_;  // of the default codec first
 
     // Owned by the engine's thread.
-    std::deque<std::unique_ptr<Job>> queue_;
+    Lane* awake_ = nullptr;                     // whose workers may be spinning; none other's are
     std::vector<std::unique_ptr<Job>> active_;  // in order of admission
     std::vector<std::unique_ptr<Flush>> flushes_;
     std::vector<std::unique_ptr<Drain>> drains_;
     GenerateEvent event_;  // being filled for the job at hand
     EngineStats stats_;
-    double small_step_ns_ = 0;  // what steps of few rows took lately
     int64_t snapshot_ns_ = 0;
 
     std::mutex snapshot_mutex_;

@@ -47,7 +47,7 @@ void EngineCore::emit_token(Job& job, std::span<const float> logits) {
     job.sampler->accept(token);
     if (job.first_token_ns == 0) job.first_token_ns = options_.clock->monotonic_ns();
     job.tokens.push_back(token);
-    cache_->append(job.lease, token);
+    job.lane->cache->append(job.lease, token);
     ++stats_.generated_tokens;
 
     Finish how = Finish::none;
@@ -88,7 +88,7 @@ void EngineCore::finish(Job& job, Finish how, std::optional<Error> error) {
                                  [&](const auto& held) { return held.get() == &job; });
     std::unique_ptr<Job> owned = std::move(*it);
     active_.erase(it);
-    if (owned->lease != 0) cache_->release(owned->lease);
+    if (owned->lease != 0) owned->lane->cache->release(owned->lease);
     if (how == Finish::length || how == Finish::stop) {
         if (!owned->stops.stopped())
             event_.text += owned->stops.feed(owned->utf8.finish()) + owned->stops.flush();
@@ -100,6 +100,7 @@ void EngineCore::finish(Job& job, Finish how, std::optional<Error> error) {
     event_.error = std::move(error);
     event_.timing = owned->timing;
     ++stats_.finished[static_cast<int>(how)];
+    ++owned->lane->finished;
     queued_.fetch_sub(1, std::memory_order_relaxed);
     owned->sink(std::move(event_));
     event_ = {};

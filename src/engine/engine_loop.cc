@@ -1,6 +1,5 @@
 // The engine's thread: messages, movers, admission, one step, again.
 #include <algorithm>
-#include <numeric>
 
 #include "base/check.h"
 #include "engine/engine_core.h"
@@ -22,18 +21,20 @@ void EngineCore::run() {
     while (!stopping_.load(std::memory_order_relaxed)) {
         take_snapshot(!worked);
         if (!worked) {
-            forward_->pause();
+            pause_lanes();
             const bool expecting =
-                !active_.empty() || !queue_.empty() || !flushes_.empty() || !drains_.empty();
+                !active_.empty() || waiting() > 0 || !flushes_.empty() || !drains_.empty();
             mailbox_.wait(expecting ? kLoadWait_ns : kIdleWait_ns);
         }
         worked = turn();
     }
     while (!active_.empty()) finish(*active_.front(), Finish::cancelled);
-    while (!queue_.empty()) {
-        active_.push_back(std::move(queue_.front()));
-        queue_.pop_front();
-        finish(*active_.back(), Finish::cancelled);
+    for (auto& lane : lanes_) {
+        while (!lane->queue.empty()) {
+            active_.push_back(std::move(lane->queue.front()));
+            lane->queue.pop_front();
+            finish(*active_.back(), Finish::cancelled);
+        }
     }
     // Late commands still get their answers.
     for (Command& command : mailbox_.drain()) command();
@@ -46,22 +47,26 @@ void EngineCore::take_snapshot(bool now) {
     snapshot_ns_ = at_ns;
     EngineStats copy = stats_;
     copy.running = active_.size();
-    copy.waiting = queue_.size();
-    copy.cache = cache_->stats();
-    for (const LowerTier& lower : tiers_->lower()) {
-        copy.tiers.push_back(lower.store->stats());
-        copy.tier_names.push_back(lower.store->info().tier);
+    copy.waiting = waiting();
+    copy.cache = {};
+    for (const auto& lane : lanes_) {
+        const CacheStats cache = lane->cache->stats();
+        copy.codecs.push_back({active_in(*lane), lane->queue.size(), cache.g1_capacity_bytes,
+                               cache.g1_used_bytes, cache.lookup_tokens, 0, 0});
+        for (const uint64_t tokens : cache.hit_tokens) copy.codecs.back().hit_tokens += tokens;
+        copy.codecs.back().g1_hit_tokens = cache.hit_tokens[static_cast<int>(Tier::g1)];
+        copy.cache += cache;
     }
+    copy.tiers = tiers_->stats();
+    copy.tier_names = tiers_->names();
     std::lock_guard lock(snapshot_mutex_);
     snapshot_ = std::move(copy);
 }
 
 bool EngineCore::turn() {
     for (Command& command : mailbox_.drain()) command();
-    const bool prompts = std::any_of(active_.begin(), active_.end(), [](const auto& job) {
-        return job->started && job->first_token_ns == 0;
-    });
-    check_deadlines(cache_->poll(prompts));
+    poll_caches();
+    check_deadlines();
     finish_flushes();
     finish_drains();
     admit();
@@ -70,25 +75,65 @@ bool EngineCore::turn() {
     return step();
 }
 
-uint64_t EngineCore::finished() const {
-    return std::accumulate(std::begin(stats_.finished), std::end(stats_.finished), uint64_t{0});
+// Stores wait for prompts of any lane: they compute on the same cores.
+void EngineCore::poll_caches() {
+    const bool prompts = std::any_of(active_.begin(), active_.end(), [](const auto& job) {
+        return job->started && job->first_token_ns == 0;
+    });
+    for (auto& lane : lanes_) {
+        const std::vector<LeaseId> expired = lane->cache->poll(prompts);
+        for (auto& job : active_)
+            if (job->lane == lane.get() && std::ranges::count(expired, job->lease) > 0)
+                job->expired = true;
+    }
+}
+
+void EngineCore::pause_lanes() {
+    if (awake_) awake_->forward->pause();
+    awake_ = nullptr;
+}
+
+size_t EngineCore::waiting() const {
+    size_t jobs = 0;
+    for (const auto& lane : lanes_) jobs += lane->queue.size();
+    return jobs;
+}
+
+size_t EngineCore::active_in(const Lane& lane) const {
+    return static_cast<size_t>(
+        std::ranges::count_if(active_, [&](const auto& job) { return job->lane == &lane; }));
 }
 
 // Blocks enough for the prompt and a first token, or nobody else to wait for. Who gave up its pages
 // comes back when somebody has finished, or when all could go on for a while: else it would load,
 // compute and be sent away again with every block that an older one takes.
 bool EngineCore::room_for(const Job& job) const {
-    if (active_.empty()) return true;
+    const Lane& lane = *job.lane;
+    const size_t active = active_in(lane);
+    if (active == 0) return true;
     auto tokens = static_cast<uint32_t>(job.tokens.size()) + 1;
-    if (job.preemptions > 0 && job.finished_before == finished())
-        tokens += 2 * options_.block_tokens * static_cast<uint32_t>(active_.size() + 1);
-    return cache_->has_room(tokens);
+    if (job.preemptions > 0 && job.finished_before == lane.finished)
+        tokens += 2 * lane.info.block_tokens * static_cast<uint32_t>(active + 1);
+    return lane.cache->has_room(tokens);
+}
+
+// The lane whose first waiting job came before the others' and has room. A lane that is full holds
+// up nobody but its own.
+Lane* EngineCore::next_to_admit() const {
+    Lane* next = nullptr;
+    for (const auto& lane : lanes_) {
+        if (lane->queue.empty() || !room_for(*lane->queue.front())) continue;
+        if (!next || lane->queue.front()->id < next->queue.front()->id) next = lane.get();
+    }
+    return next;
 }
 
 void EngineCore::admit() {
-    while (!queue_.empty() && active_.size() < options_.max_running && room_for(*queue_.front())) {
-        std::unique_ptr<Job> job = std::move(queue_.front());
-        queue_.pop_front();
+    while (active_.size() < options_.max_running) {
+        Lane* lane = next_to_admit();
+        if (!lane) return;
+        std::unique_ptr<Job> job = std::move(lane->queue.front());
+        lane->queue.pop_front();
         Job& admitted = *job;
         active_.push_back(std::move(job));
         AcquireRequest request;
@@ -97,7 +142,7 @@ void EngineCore::admit() {
         request.salt = admitted.request.cache_salt;
         request.deadline_ns = admitted.deadline_ns;
         request.reuse = !admitted.request.prompt_logprobs;
-        auto lease = cache_->acquire(request);
+        auto lease = lane->cache->acquire(request);
         if (!lease.ok()) {
             finish(admitted, Finish::error, lease.error());
             continue;
@@ -108,7 +153,7 @@ void EngineCore::admit() {
 }
 
 void EngineCore::note_ready(Job& job) {
-    const LeaseInfo& lease = cache_->info(job.lease);
+    const LeaseInfo& lease = job.lane->cache->info(job.lease);
     if (lease.state != LeaseState::ready || job.computed > 0) return;
     job.computed = lease.cached_tokens;
     if (job.started) return;
@@ -123,59 +168,64 @@ void EngineCore::note_ready(Job& job) {
     stats_.prompt_tokens += job.prompt_tokens;
 }
 
-// Pages for `tokens` tokens of the job, taken from younger jobs if need be. False: not now.
+// Pages for `tokens` tokens of the job, taken from its lane's younger jobs if need be. False: not
+// now.
 bool EngineCore::make_room(Job& job, uint32_t tokens) {
+    Cache& cache = *job.lane->cache;
     for (;;) {
-        if (cache_->grow(job.lease, tokens).ok()) return true;
-        Job* youngest = active_.back().get();
-        if (youngest == &job) {
+        if (cache.grow(job.lease, tokens).ok()) return true;
+        const auto youngest = std::find_if(active_.rbegin(), active_.rend(), [&](const auto& held) {
+            return held->lane == job.lane;
+        });
+        if (youngest->get() == &job) {
             // Older jobs will finish, or movers will let go of the pages they hold.
-            if (active_.size() > 1 || cache_->moving()) return false;
+            if (active_in(*job.lane) > 1 || cache.moving()) return false;
             finish(
                 job, Finish::error,
                 make_error(Code::full, "the request needs more KV memory than --kv-memory gives"));
             return false;
         }
-        preempt(*youngest);
+        preempt(**youngest);
     }
 }
 
 // Sends a job back to the queue. What it computed stays in the cache while there is room; it is
 // copied below first when reading it back is cheaper than computing it again.
 void EngineCore::preempt(Job& job) {
+    Lane& lane = *job.lane;
     ++stats_.preemptions;
     ++job.preemptions;
-    job.finished_before = finished();
-    const uint64_t bytes = uint64_t{job.computed} * cache_->layout().bytes_per_token();
-    if (spill_pays(job.computed, bytes, cache_->cost())) {
-        cache_->spill(job.lease);
+    job.finished_before = lane.finished;
+    const uint64_t bytes = uint64_t{job.computed} * lane.cache->layout().bytes_per_token();
+    if (spill_pays(job.computed, bytes, lane.cache->cost())) {
+        lane.cache->spill(job.lease);
         ++stats_.spilled;
     }
-    cache_->release(job.lease);
+    lane.cache->release(job.lease);
     job.lease = 0;
     job.computed = 0;
     job.late_load = false;
     const auto it = std::find_if(active_.begin(), active_.end(),
                                  [&](const auto& held) { return held.get() == &job; });
-    queue_.push_front(std::move(*it));
+    lane.queue.push_front(std::move(*it));
     active_.erase(it);
 }
 
 // Who could take part in the next step, in order of arrival.
-std::vector<EngineCore::Part> EngineCore::candidates() const {
+std::vector<EngineCore::Part> EngineCore::candidates(const Lane& lane) const {
     std::vector<Part> parts;
     for (const auto& job : active_)
-        if (cache_->info(job->lease).state == LeaseState::ready)
+        if (job->lane == &lane && lane.cache->info(job->lease).state == LeaseState::ready)
             parts.push_back({job.get(), 0, job->computed});
     return parts;
 }
 
 // Who takes part in the next step, and with how many tokens each; their pages exist.
-std::vector<EngineCore::Part> EngineCore::choose_parts() {
+std::vector<EngineCore::Part> EngineCore::choose_parts(Lane& lane) {
     const StepBounds bounds{options_.step_tokens, options_.max_running,
-                            static_cast<uint32_t>(forward_->config().max_logit_rows)};
-    std::vector<Part> parts = candidates();
-    add_landing(parts, bounds);
+                            static_cast<uint32_t>(lane.forward->config().max_logit_rows)};
+    std::vector<Part> parts = candidates(lane);
+    add_landing(lane, parts, bounds);
     const std::vector<uint32_t> take = plan_step(asks_of(parts), bounds);
 
     // Making room may preempt or finish jobs that were to take part: ask again who is left.
@@ -198,13 +248,14 @@ std::vector<StepCandidate> EngineCore::asks_of(const std::vector<Part>& parts) {
     return asks;
 }
 
-StepSequence EngineCore::lay_out(const Part& part) const {
+StepSequence EngineCore::lay_out(const Part& part) {
     const Job& job = *part.job;
+    const Cache& cache = *job.lane->cache;
     StepSequence sequence;
     sequence.tokens = TokenSpan(job.tokens).subspan(part.from, part.tokens);
     sequence.first_pos = static_cast<int32_t>(part.from);
-    for (uint32_t g = 0; g < cache_->layout().groups.size(); ++g)
-        sequence.slabs[g] = cache_->table(job.lease, g).data();
+    for (uint32_t g = 0; g < cache.layout().groups.size(); ++g)
+        sequence.slabs[g] = cache.table(job.lease, g).data();
     if (job.request.prompt_logprobs && !job.decoding())
         sequence.n_logit_rows = static_cast<int32_t>(part.tokens);
     else if (part.from + part.tokens == job.tokens.size())
@@ -212,10 +263,21 @@ StepSequence EngineCore::lay_out(const Part& part) const {
     return sequence;
 }
 
-// One pass of the model. False: nobody could take part.
+// Lanes take turns: the one whose last step is longest ago goes first. False: nobody could take
+// part.
 bool EngineCore::step() {
-    const std::vector<Part> parts = choose_parts();
+    std::vector<Lane*> turns;
+    for (const auto& lane : lanes_) turns.push_back(lane.get());
+    std::ranges::stable_sort(turns, {}, &Lane::last_step);
+    return std::ranges::any_of(turns, [this](Lane* lane) { return step(*lane); });
+}
+
+// One pass of the model.
+bool EngineCore::step(Lane& lane) {
+    const std::vector<Part> parts = choose_parts(lane);
     if (parts.empty()) return false;
+    if (awake_ != &lane) pause_lanes();
+    awake_ = &lane;
     std::vector<StepSequence> sequences;
     StepSize size;
     for (const Part& part : parts) {
@@ -225,12 +287,12 @@ bool EngineCore::step() {
         size.prompt_rows += part.tokens;
         size.prompt_row_keys += uint64_t{part.tokens} * part.from;
     }
-    const std::unique_ptr<StepGate> gate = make_gate(parts);
+    const std::unique_ptr<StepGate> gate = make_gate(lane, parts);
     const int64_t begin_ns = options_.clock->monotonic_ns();
-    const auto result = forward_->step(sequences, gate.get());
+    const auto result = lane.forward->step(sequences, gate.get());
     const int64_t waited_ns = gate ? gate->waited_ns() : 0;
     stats_.overlap_wait_ns += static_cast<uint64_t>(waited_ns);
-    note_step(size, options_.clock->monotonic_ns() - begin_ns - waited_ns);
+    note_step(lane, size, options_.clock->monotonic_ns() - begin_ns - waited_ns);
 
     size_t row = 0;
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -251,15 +313,15 @@ bool EngineCore::step() {
         const uint32_t before = std::min(job.computed, job.prompt_tokens);
         job.computed += parts[i].tokens;
         stats_.computed_prompt_tokens += std::min(job.computed, job.prompt_tokens) - before;
-        cache_->commit(job.lease, job.computed);
+        lane.cache->commit(job.lease, job.computed);
         if (n_rows > 0) take_logits(job, logits, n_rows);
     }
     return true;
 }
 
 // Counts a step, and keeps the planner's idea of compute speed near what steps really take.
-void EngineCore::note_step(const StepSize& size, int64_t elapsed_ns) {
-    ++stats_.steps;
+void EngineCore::note_step(Lane& lane, const StepSize& size, int64_t elapsed_ns) {
+    lane.last_step = ++stats_.steps;
     stats_.forward_ns += static_cast<uint64_t>(elapsed_ns);
     if (options_.metrics) {
         options_.metrics->histogram(Metric::step_seconds)
@@ -267,9 +329,9 @@ void EngineCore::note_step(const StepSize& size, int64_t elapsed_ns) {
         options_.metrics->histogram(Metric::step_tokens).observe(size.rows);
     }
     if (size.rows < kLearnRowsMin)
-        small_step_ns_ += kLearnRate * (static_cast<double>(elapsed_ns) - small_step_ns_);
+        lane.small_step_ns += kLearnRate * (static_cast<double>(elapsed_ns) - lane.small_step_ns);
     if (size.prompt_rows < kLearnRowsMin) return;
-    CostModel& cost = cache_->cost();
+    CostModel& cost = lane.cache->cost();
     const double attention_ns =
         cost.prefill_ns_per_token_per_key * static_cast<double>(size.prompt_row_keys);
     const double rest_ns = std::max(0.0, static_cast<double>(elapsed_ns) - attention_ns);
@@ -277,23 +339,24 @@ void EngineCore::note_step(const StepSize& size, int64_t elapsed_ns) {
     cost.prefill_ns_per_token += kLearnRate * (seen - cost.prefill_ns_per_token);
 }
 
-void EngineCore::check_deadlines(const std::vector<LeaseId>& expired) {
+void EngineCore::check_deadlines() {
     const int64_t now = options_.clock->monotonic_ns();
     const auto late = [&](const Job& job) {
-        return (job.deadline_ns > 0 && now >= job.deadline_ns) ||
-               std::find(expired.begin(), expired.end(), job.lease) != expired.end();
+        return (job.deadline_ns > 0 && now >= job.deadline_ns) || job.expired;
     };
     std::vector<Job*> over;
     for (auto& job : active_)
         if (job->cancelled || late(*job)) over.push_back(job.get());
-    for (auto it = queue_.begin(); it != queue_.end();) {
-        if (!(*it)->cancelled && !late(**it)) {
-            ++it;
-            continue;
+    for (auto& lane : lanes_) {
+        for (auto it = lane->queue.begin(); it != lane->queue.end();) {
+            if (!(*it)->cancelled && !late(**it)) {
+                ++it;
+                continue;
+            }
+            over.push_back(it->get());
+            active_.push_back(std::move(*it));
+            it = lane->queue.erase(it);
         }
-        over.push_back(it->get());
-        active_.push_back(std::move(*it));
-        it = queue_.erase(it);
     }
     for (Job* job : over) {
         if (job->cancelled)
@@ -307,16 +370,20 @@ void EngineCore::check_deadlines(const std::vector<LeaseId>& expired) {
 }
 
 void EngineCore::finish_drains() {
-    const bool idle = active_.empty() && queue_.empty();
+    if (drains_.empty()) return;
+    const bool idle = active_.empty() && waiting() == 0;
+    const bool stored = std::ranges::none_of(
+        lanes_, [](const auto& lane) { return lane->cache->stats().pending_stores > 0; });
     const int64_t now = options_.clock->monotonic_ns();
     for (auto it = drains_.begin(); it != drains_.end();) {
         const bool over = now >= (*it)->give_up_ns;
         if (over) {
             for (auto& job : active_) job->cancelled = true;
-            for (auto& job : queue_) job->cancelled = true;
+            for (auto& lane : lanes_)
+                for (auto& job : lane->queue) job->cancelled = true;
         }
         // What is published and pending goes down before we leave.
-        if (!idle || (!over && cache_->stats().pending_stores > 0)) {
+        if (!idle || (!over && !stored)) {
             ++it;
             continue;
         }
@@ -329,12 +396,15 @@ void EngineCore::finish_flushes() {
     for (auto it = flushes_.begin(); it != flushes_.end();) {
         Flush& flush = **it;
         const bool over = options_.clock->monotonic_ns() >= flush.give_up_ns;
-        if (!over && !cache_->store_all()) {
+        bool stored = true;
+        for (auto& lane : lanes_) stored = lane->cache->store_all() && stored;
+        if (!over && !stored) {
             ++it;
             continue;
         }
         uint64_t dropped = 0;
-        for (Tier tier : flush.tiers) dropped += cache_->flush(tier);
+        for (auto& lane : lanes_)
+            for (Tier tier : flush.tiers) dropped += lane->cache->flush(tier);
         flush.done.set_value(dropped);
         it = flushes_.erase(it);
     }

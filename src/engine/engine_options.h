@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/io.h"
@@ -33,10 +34,12 @@ struct EngineOptions {
     bool write_through_host = true;  // false: G2 gets only what G1 gives up
     bool write_through_disk = true;  // false: G3 gets only what the tier above gives up
 
-    int threads = 0;                 // 0: one per core
-    uint32_t context_tokens = 0;     // 0: the model's own limit
-    uint32_t block_tokens = 16;      // with a codec: 64, whatever is said here
-    std::string kv_codec;            // of KV pages, in every tier; "" or "raw16": none
+    int threads = 0;              // 0: one per core
+    uint32_t context_tokens = 0;  // 0: the model's own limit
+    uint32_t block_tokens = 16;   // with a codec: 64, whatever is said here
+    std::string kv_codec;         // of KV pages, in every tier; "" or "raw16": none
+    // Further ones, that a request may ask for.
+    std::vector<std::string> kv_codecs_allowed;
     uint32_t kv_sink_tokens = 64;    // stay 16 bit with a codec
     std::string kv_sidecar;          // of what codecs learned of the model; empty: none
     std::string kv_codec_cold;       // how slabs are packed on disk; "" or "none": they are not

@@ -13,31 +13,40 @@ namespace {
 constexpr int64_t kSettleMax_ns = 1'000'000'000;
 constexpr int kCopyThreads = 2;  // as HostOptions::threads
 
-}  // namespace
-
 // From what whole prompts took, or steps of few rows, whose cost is not in their rows. Too little
 // rather than too much: attention to a long prefix is not counted.
-double EngineCore::predict_step_ns(uint32_t rows) const {
-    return std::max(rows * cache_->cost().prefill_ns_per_token, small_step_ns_);
+double predict_step_ns(const Lane& lane, uint32_t rows) {
+    return std::max(rows * lane.cache->cost().prefill_ns_per_token, lane.small_step_ns);
+}
+
+}  // namespace
+
+// Whether another lane could step now: it waits while this one does.
+bool EngineCore::others_ready(const Lane& lane) const {
+    return std::ranges::any_of(active_, [&](const auto& job) {
+        return job->lane != &lane && job->lane->cache->info(job->lease).state == LeaseState::ready;
+    });
 }
 
 // Adds the jobs whose loads the step would hide.
-void EngineCore::add_landing(std::vector<Part>& parts, const StepBounds& bounds) const {
+void EngineCore::add_landing(const Lane& lane, std::vector<Part>& parts,
+                             const StepBounds& bounds) const {
     if (options_.overlap == LoadOverlap::never) return;
-    const bool company = !parts.empty();
+    const bool company = !parts.empty() || others_ready(lane);
     const bool spare_cores =
         std::cmp_greater(std::thread::hardware_concurrency(), options_.threads + kCopyThreads - 1);
     uint32_t rows = 0;
     for (const uint32_t taken : plan_step(asks_of(parts), bounds)) rows += taken;
     for (const auto& job : active_) {
-        const LeaseInfo& lease = cache_->info(job->lease);
+        if (job->lane != &lane) continue;
+        const LeaseInfo& lease = lane.cache->info(job->lease);
         if (lease.state != LeaseState::loading || job->late_load) continue;
         const auto pending = static_cast<uint32_t>(job->tokens.size()) - lease.cached_tokens;
         if (rows >= bounds.tokens) return;
         const uint32_t with_it = std::min(rows + pending, bounds.tokens);
-        const LoadLeft left = cache_->load_left(job->lease);
+        const LoadLeft left = lane.cache->load_left(job->lease);
         const OverlapPlan plan = plan_overlap({.load_left_ns = left.ns,
-                                               .compute_ns = predict_step_ns(with_it),
+                                               .compute_ns = predict_step_ns(lane, with_it),
                                                .company = company,
                                                .copying = left.copying,
                                                .spare_cores = spare_cores,
@@ -51,7 +60,7 @@ void EngineCore::add_landing(std::vector<Part>& parts, const StepBounds& bounds)
     }
 }
 
-std::unique_ptr<StepGate> EngineCore::make_gate(const std::vector<Part>& parts) const {
+std::unique_ptr<StepGate> EngineCore::make_gate(Lane& lane, const std::vector<Part>& parts) const {
     std::vector<LeaseId> leases;
     int64_t wait_ns = 0;
     for (const Part& part : parts) {
@@ -59,13 +68,13 @@ std::unique_ptr<StepGate> EngineCore::make_gate(const std::vector<Part>& parts) 
         wait_ns = std::max(wait_ns, part.landing_wait_ns);
     }
     if (wait_ns == 0) return nullptr;
-    return std::make_unique<StepGate>(*cache_, *options_.clock, std::move(leases), wait_ns);
+    return std::make_unique<StepGate>(*lane.cache, *options_.clock, std::move(leases), wait_ns);
 }
 
 // After the step: true when the job's pages all landed, so that what was computed on them counts.
 // Otherwise it stands where it stood before the step, and its lease loads on or was planned anew.
 bool EngineCore::settle_landing(Job& job, bool dropped, bool late) {
-    if (dropped || !cache_->settle(job.lease, kSettleMax_ns)) {
+    if (dropped || !job.lane->cache->settle(job.lease, kSettleMax_ns)) {
         ++stats_.overlap_dropped;
         job.late_load = late;
         job.entered_ns = 0;

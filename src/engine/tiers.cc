@@ -1,62 +1,135 @@
 #include "engine/tiers.h"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
 #include "policy/plan.h"
 #include "tier/disk/disk.h"
 #include "tier/host/host_store.h"
 #include "tier/packed/packed_store.h"
 
 namespace quire {
+namespace {
 
-Result<std::unique_ptr<Tiers>> Tiers::open(const EngineOptions& options, const KvLayout& layout,
-                                           std::shared_ptr<const SlabPacking> cold) {
+// Figures of two host pools.
+void add_pool(TierStats& to, const TierStats& from) {
+    to.blocks += from.blocks;
+    to.used_bytes += from.used_bytes;
+    to.capacity_bytes += from.capacity_bytes;
+    to.gets += from.gets;
+    to.get_hits += from.get_hits;
+    to.get_bytes += from.get_bytes;
+    to.get_ns += from.get_ns;
+    to.puts += from.puts;
+    to.puts_rejected += from.puts_rejected;
+    to.put_bytes += from.put_bytes;
+    to.put_ns += from.put_ns;
+    to.evicted_blocks += from.evicted_blocks;
+    to.corrupt_blocks += from.corrupt_blocks;
+    to.pending += from.pending;
+}
+
+// What two packings of one store did.
+void add_packing(TierStats& to, const TierStats& from) {
+    to.packed_blocks += from.packed_blocks;
+    to.unpacked_blocks += from.unpacked_blocks;
+    to.pack_failures += from.pack_failures;
+    to.packed_from_bytes += from.packed_from_bytes;
+    to.packed_to_bytes += from.packed_to_bytes;
+    to.pack_ns += from.pack_ns;
+    to.unpack_ns += from.unpack_ns;
+    to.pending = std::max(to.pending, from.pending);  // each counts the store's own
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tiers>> Tiers::open(const EngineOptions& options,
+                                           const std::vector<TierPages>& pages) {
     auto tiers = std::make_unique<Tiers>();
-    if (options.host_memory_bytes > 0) {
+    tiers->lower_.resize(pages.size());
+    if (options.host_memory_bytes > 0) QUIRE_TRY(tiers->open_host(options, pages));
+    if (!options.disk_dir.empty()) QUIRE_TRY(tiers->open_disk(options, pages));
+    return tiers;
+}
+
+Status Tiers::open_host(const EngineOptions& options, const std::vector<TierPages>& pages) {
+    for (size_t i = 0; i < pages.size(); ++i) {
         HostOptions host;
-        host.layout = layout;
-        host.capacity_bytes = options.host_memory_bytes;
+        host.layout = pages[i].layout;
+        host.capacity_bytes = options.host_memory_bytes / pages.size();
         host.evict = options.evict;
         auto store = open_host_store(host);
         if (!store.ok()) {
             Error error = store.error();
-            error.message = "--host-memory: " + error.message;
+            const std::string shared = pages.size() > 1
+                                           ? ", of which each codec gets one of " +
+                                                 std::to_string(pages.size()) + " equal shares"
+                                           : "";
+            error.message = "--host-memory" + shared + ": " + error.message;
             return error;
         }
-        tiers->lower_.push_back({store->get(), options.admit_host, options.write_through_host});
-        tiers->stores_.push_back(std::move(store).value());
+        lower_[i].push_back({store->get(), options.admit_host, options.write_through_host});
+        stores_.push_back(std::move(store).value());
     }
-    if (!options.disk_dir.empty()) {
-        if (!options.io) {
-            auto io = make_io_engine({});
-            if (!io.ok()) return io.error();
-            tiers->io_ = std::move(io).value();
-        }
-        DiskOptions disk;
-        disk.dir = options.disk_dir;
-        disk.capacity_bytes = options.disk_bytes;
-        disk.io = options.io ? options.io : tiers->io_.get();
-        disk.clock = options.clock;
-        auto store = open_disk_store(disk);
-        if (!store.ok()) {
-            Error error = store.error();
-            error.message = "--disk: " + error.message;
-            return error;
-        }
+    return {};
+}
+
+Status Tiers::open_disk(const EngineOptions& options, const std::vector<TierPages>& pages) {
+    if (!options.io) {
+        auto io = make_io_engine({});
+        if (!io.ok()) return io.error();
+        io_ = std::move(io).value();
+    }
+    DiskOptions disk;
+    disk.dir = options.disk_dir;
+    disk.capacity_bytes = options.disk_bytes;
+    disk.io = options.io ? options.io : io_.get();
+    disk.clock = options.clock;
+    auto store = open_disk_store(disk);
+    if (!store.ok()) {
+        Error error = store.error();
+        error.message = "--disk: " + error.message;
+        return error;
+    }
+    const double share = options.cold_cpu_percent / 100.0 / static_cast<double>(pages.size());
+    for (size_t i = 0; i < pages.size(); ++i) {
         TierStore* used = store->get();
-        tiers->stores_.push_back(std::move(store).value());
-        if (cold) {
-            tiers->packed_ =
-                make_packed_store(*used, {.packing = std::move(cold),
-                                          .pack_share = options.cold_cpu_percent / 100.0,
-                                          .clock = options.clock});
-            used = tiers->packed_.get();
+        if (pages[i].cold) {
+            packed_.push_back(make_packed_store(
+                *used, {.packing = pages[i].cold, .pack_share = share, .clock = options.clock}));
+            used = packed_.back().get();
         }
-        tiers->lower_.push_back({used, options.admit_disk, options.write_through_disk});
+        lower_[i].push_back({used, options.admit_disk, options.write_through_disk});
     }
-    return tiers;
+    stores_.push_back(std::move(store).value());
+    return {};
+}
+
+std::vector<Tier> Tiers::names() const {
+    std::vector<Tier> names;
+    for (const LowerTier& lower : lower_.front()) names.push_back(lower.store->info().tier);
+    return names;
+}
+
+std::vector<TierStats> Tiers::stats() const {
+    std::vector<TierStats> all;
+    for (size_t tier = 0; tier < lower_.front().size(); ++tier) {
+        const TierStore* first = lower_.front()[tier].store;
+        all.push_back(first->stats());
+        for (size_t i = 1; i < lower_.size(); ++i) {
+            const TierStore* store = lower_[i][tier].store;
+            if (store == first) continue;
+            const bool pool = store->info().tier == Tier::g2;
+            (pool ? add_pool : add_packing)(all.back(), store->stats());
+        }
+    }
+    return all;
 }
 
 Status Tiers::flush(int64_t timeout_ns) {
-    for (const LowerTier& tier : lower_) QUIRE_TRY(tier.store->flush(timeout_ns));
+    for (const auto& lower : lower_)
+        for (const LowerTier& tier : lower) QUIRE_TRY(tier.store->flush(timeout_ns));
     return {};
 }
 

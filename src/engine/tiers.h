@@ -1,4 +1,5 @@
-// The lower tiers of one engine, opened from its options.
+// The lower tiers of one engine, opened from its options: a host pool for each cache, because its
+// slots are of the sizes of one layout, and one folder on disk for all.
 #pragma once
 
 #include <memory>
@@ -13,21 +14,35 @@
 
 namespace quire {
 
+// The pages of one cache: their shape, and how the disk's slabs of it are packed (null: they are
+// not).
+struct TierPages {
+    KvLayout layout;
+    std::shared_ptr<const SlabPacking> cold;
+};
+
 class Tiers {
  public:
-    // Errors are the stores' own, naming the option. `cold`: how the disk's slabs are packed; null:
-    // they are not.
-    static Result<std::unique_ptr<Tiers>> open(const EngineOptions& options, const KvLayout& layout,
-                                               std::shared_ptr<const SlabPacking> cold);
+    // Errors are the stores' own, naming the option. Caches share the host's memory equally, and
+    // the part of a core that packs.
+    static Result<std::unique_ptr<Tiers>> open(const EngineOptions& options,
+                                               const std::vector<TierPages>& pages);
 
-    std::vector<LowerTier> lower() const { return lower_; }
+    // What the cache of pages[i] has below G1.
+    const std::vector<LowerTier>& lower(size_t i) const { return lower_[i]; }
+    // Of each tier, all caches together.
+    std::vector<TierStats> stats() const;
+    std::vector<Tier> names() const;
     Status flush(int64_t timeout_ns);
 
  private:
+    Status open_host(const EngineOptions& options, const std::vector<TierPages>& pages);
+    Status open_disk(const EngineOptions& options, const std::vector<TierPages>& pages);
+
     std::unique_ptr<IoEngine> io_;  // outlives the stores
     std::vector<std::unique_ptr<TierStore>> stores_;
-    std::unique_ptr<TierStore> packed_;  // on one of them
-    std::vector<LowerTier> lower_;
+    std::vector<std::unique_ptr<TierStore>> packed_;  // on the disk's
+    std::vector<std::vector<LowerTier>> lower_;       // [cache]
 };
 
 }  // namespace quire

@@ -44,6 +44,10 @@ TEST(Api, CacheStatus) {
     EXPECT_EQ(status["kv"]["codec"], "k8v8");
     EXPECT_EQ(status["kv"]["sink_tokens"], 64);
     EXPECT_EQ(status["kv"]["bytes_per_token"], 66);
+    ASSERT_EQ(status["codecs"].size(), 2u);
+    EXPECT_EQ(status["codecs"][0]["codec"], "k8v8");
+    EXPECT_EQ(status["codecs"][1]["g1_used_bytes"], 512);
+    EXPECT_EQ(status["codecs"][1]["lookups"]["hit_rate"], 0.75);
 }
 
 TEST(Api, ExplainTakesAnyGenerationBody) {
@@ -61,6 +65,50 @@ TEST(Api, ExplainTakesAnyGenerationBody) {
     EXPECT_EQ(two["prompts"].size(), 2u);
     error_of(t.post("/v1/cache/explain", "{}"), 400);
     error_of(t.post("/v1/cache/explain", R"({"prompt":"a","kv_codec":"k4v3"})"), 400);
+}
+
+TEST(Api, CodecsAreChosenFromTheServersList) {
+    TestServer t;
+    t.engine.allow_codec("k8v8", 100);
+    t.engine.allow_codec("k4v4", 4000);
+    const Json listed = parsed(t.get("/v1/models").body)["data"][0]["quire"];
+    EXPECT_EQ(listed["kv_codec"], "raw16");
+    EXPECT_EQ(listed["kv_codecs"], (Json{"raw16", "k8v8", "k4v4"}));
+    const auto codec_of = [&](const std::string& path, const std::string& body) {
+        const auto reply = t.post(path, body);
+        EXPECT_EQ(reply.status, 200) << reply.body;
+        return t.engine.requests().back().kv_codec;
+    };
+    EXPECT_EQ(codec_of("/v1/completions", R"({"prompt":"x"})"), "raw16");
+    EXPECT_EQ(codec_of("/v1/completions", R"({"prompt":"x","kv_codec":null})"), "raw16");
+    EXPECT_EQ(codec_of("/v1/completions", R"({"prompt":"x","kv_codec":"k4v4"})"), "k4v4");
+    EXPECT_EQ(codec_of("/v1/completions", R"({"prompt":"x","kv_codec":"i4r"})"), "k4v4")
+        << "another name of it";
+    EXPECT_EQ(codec_of("/v1/chat/completions",
+                       R"({"messages":[{"role":"user","content":"x"}],"kv_codec":"k8v8"})"),
+              "k8v8");
+    // Without max_tokens a chat goes on to what its codec's share of G1 holds.
+    EXPECT_LE(t.engine.requests().back().max_tokens, 100u);
+    const std::string many =
+        std::string(R"({"prompt":")") + std::string(200, 'x') + R"(","max_tokens":1,"kv_codec":")";
+    EXPECT_EQ(codec_of("/v1/completions", many + R"(k4v4"})"), "k4v4");
+    EXPECT_EQ(error_of(t.post("/v1/completions", many + R"(k8v8"})"), 400)["code"],
+              "context_length_exceeded");
+
+    const size_t before = t.engine.requests().size();
+    for (const char* path : {"/v1/completions", "/v1/cache/explain"}) {
+        const Json error = error_of(t.post(path, R"({"prompt":"x","kv_codec":"k2v2"})"), 400);
+        EXPECT_EQ(error["param"], "kv_codec");
+        EXPECT_NE(error["message"].get<std::string>().find("raw16, k8v8, k4v4"), std::string::npos);
+    }
+    EXPECT_EQ(t.engine.requests().size(), before);
+    const auto hit_in = [&](const char* codec) {
+        const Json body = {{"prompt", "only in one"}, {"kv_codec", codec}};
+        return parsed(t.post("/v1/cache/explain", body.dump()).body)["hit_tokens"];
+    };
+    codec_of("/v1/completions", R"({"prompt":"only in one","kv_codec":"k4v4"})");
+    EXPECT_GT(hit_in("k4v4"), 0);
+    EXPECT_EQ(hit_in("k8v8"), 0);
 }
 
 TEST(Api, FlushNamesTiers) {

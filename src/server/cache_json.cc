@@ -27,22 +27,39 @@ OrderedJson tier_json(const CacheStatus::TierRow& row) {
     return out;
 }
 
+OrderedJson kv_json(const KvCodecInfo& kv) {
+    return {{"codec", kv.name},
+            {"block_tokens", kv.block_tokens},
+            {"sink_tokens", kv.sink_tokens},
+            {"bytes_per_token", kv.bytes_per_token},
+            {"bytes_of_4096_tokens", kv.bytes_4096}};
+}
+
+OrderedJson lookups_json(uint64_t tokens, uint64_t hit_tokens) {
+    const double rate =
+        tokens == 0 ? 0.0 : static_cast<double>(hit_tokens) / static_cast<double>(tokens);
+    return {{"tokens", tokens}, {"hit_tokens", hit_tokens}, {"hit_rate", rate}};
+}
+
+OrderedJson codec_json(const CacheStatus::CodecRow& row) {
+    OrderedJson out = kv_json(row.kv);
+    out["g1_capacity_bytes"] = row.g1_capacity_bytes;
+    out["g1_used_bytes"] = row.g1_used_bytes;
+    out["lookups"] = lookups_json(row.lookup_tokens, row.hit_tokens);
+    out["requests"] = {{"running", row.running}, {"waiting", row.waiting}};
+    return out;
+}
+
 }  // namespace
 
 OrderedJson cache_status_json(const CacheStatus& status, const EngineLoad& load) {
     OrderedJson out = {{"tiers", OrderedJson::array()}};
     for (const auto& row : status.tiers) out["tiers"].push_back(tier_json(row));
-    out["kv"] = {{"codec", status.kv_codec},
-                 {"block_tokens", status.block_tokens},
-                 {"sink_tokens", status.sink_tokens},
-                 {"bytes_per_token", status.bytes_per_token},
-                 {"bytes_of_4096_tokens", status.bytes_4096}};
+    out["kv"] = kv_json(status.codecs.front().kv);
+    out["codecs"] = OrderedJson::array();
+    for (const auto& row : status.codecs) out["codecs"].push_back(codec_json(row));
     out["index"] = {{"blocks", status.index_blocks}, {"bytes", status.index_bytes}};
-    const double rate = status.lookup_tokens == 0 ? 0.0
-                                                  : static_cast<double>(status.hit_tokens) /
-                                                        static_cast<double>(status.lookup_tokens);
-    out["lookups"] = {
-        {"tokens", status.lookup_tokens}, {"hit_tokens", status.hit_tokens}, {"hit_rate", rate}};
+    out["lookups"] = lookups_json(status.lookup_tokens, status.hit_tokens);
     out["leases"] = status.leases;
     out["pending_loads"] = status.pending_loads;
     out["pending_stores"] = status.pending_stores;

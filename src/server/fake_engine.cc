@@ -12,7 +12,7 @@ constexpr const char* kWords[] = {"one", " two", " three", " four", " five", " s
 constexpr auto kPatience = std::chrono::seconds(10);
 
 std::string cache_key(const GenerateRequest& request) {
-    std::string key = request.tenant + '\n' + request.cache_salt + '\n';
+    std::string key = request.tenant + '\n' + request.cache_salt + '\n' + request.kv_codec + '\n';
     for (TokenId token : request.prompt) key += std::to_string(token) + ',';
     return key;
 }
@@ -206,7 +206,7 @@ GenerateEvent FakeEngine::last_event(const Job& job, Finish finish) const {
 }
 
 Result<Explanation> FakeEngine::explain(std::vector<TokenId> prompt, std::string tenant,
-                                        std::string salt) {
+                                        std::string salt, std::string codec) {
     const std::lock_guard lock(mutex_);
     Explanation out;
     out.prompt_tokens = static_cast<uint32_t>(prompt.size());
@@ -214,6 +214,7 @@ Result<Explanation> FakeEngine::explain(std::vector<TokenId> prompt, std::string
     same.prompt = std::move(prompt);
     same.tenant = std::move(tenant);
     same.cache_salt = std::move(salt);
+    same.kv_codec = std::move(codec);
     out.hit_tokens = cached_prefix(same);
     out.reason = out.hit_tokens > 0 ? "whole_prompt" : "other_tenant";
     out.detail = "tenant 'red' has it";
@@ -229,9 +230,8 @@ CacheStatus FakeEngine::cache_status() {
     row.name = "arena";
     row.capacity_bytes = 1 << 20;
     status.tiers.push_back(row);
-    status.kv_codec = "k8v8";
-    status.sink_tokens = 64;
-    status.bytes_per_token = 66;
+    status.codecs[0].kv = {.name = "k8v8", .sink_tokens = 64, .bytes_per_token = 66};
+    status.codecs.push_back({.g1_used_bytes = 512, .lookup_tokens = 4, .hit_tokens = 3});
     status.lookup_tokens = 8;
     status.hit_tokens = 2;
     return status;

@@ -35,8 +35,8 @@ class FakeEngine final : public EngineApi {
                                                const TokenizeLimits& limits) const override;
     Result<RequestId> submit(GenerateRequest request, EventSink sink) override;
     void cancel(RequestId id) override;
-    Result<Explanation> explain(std::vector<TokenId> prompt, std::string tenant,
-                                std::string salt) override;
+    Result<Explanation> explain(std::vector<TokenId> prompt, std::string tenant, std::string salt,
+                                std::string codec) override;
     CacheStatus cache_status() override;
     Result<uint64_t> flush(std::vector<Tier> tiers, bool write_back) override;
     EngineLoad load() const override;
@@ -60,7 +60,11 @@ class FakeEngine final : public EngineApi {
     // The answer is this text, one token a byte, instead of words.
     void set_answer(std::string text);
     // Before any request: tokens that G1 holds.
-    void set_kv_tokens_max(uint32_t tokens) { model_.kv_tokens_max = tokens; }
+    void set_kv_tokens_max(uint32_t tokens) { model_.kv_codecs[0].tokens_max = tokens; }
+    // The same: further codecs, of which G1 holds as many tokens.
+    void allow_codec(const std::string& name, uint32_t tokens) {
+        model_.kv_codecs.push_back({.name = name, .tokens_max = tokens});
+    }
     // Every token's text is this.
     void set_word(std::string text);
 

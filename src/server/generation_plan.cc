@@ -22,15 +22,16 @@ uint32_t wanted_tokens(const GenerationBody& body, size_t prompt_tokens, uint32_
     return std::min(room, std::max(kDefaultCompletionTokens, body.min_tokens));
 }
 
-std::optional<ApiError> check_context(const GenerationBody& body, size_t prompt_tokens,
+std::optional<ApiError> check_context(const GenerationPlan& plan, size_t prompt_tokens,
                                       const ModelInfo& model) {
+    const GenerationBody& body = plan.body;
     const uint64_t more = std::max(1u, body.max_tokens.value_or(1));
-    if (prompt_tokens + more <= request_tokens_max(model)) return std::nullopt;
+    if (prompt_tokens + more <= request_tokens_max(model, plan.kv)) return std::nullopt;
     const bool context = prompt_tokens + more > model.context_tokens;
     return bad_field(
         prompt_field(body),
         (context ? "The model's context is " + std::to_string(model.context_tokens)
-                 : "The server's --kv-memory holds " + std::to_string(model.kv_tokens_max)) +
+                 : "The server's --kv-memory holds " + std::to_string(plan.kv.tokens_max)) +
             " tokens, but the request needs " + std::to_string(prompt_tokens + more) + " (" +
             std::to_string(prompt_tokens) + " in the prompt, " + std::to_string(more) +
             " to generate). Shorten the prompt or lower max_tokens" +
@@ -130,14 +131,18 @@ ApiResult<PlannedPrompt> from_tokens(const EngineApi& engine, const GenerationBo
 
 }  // namespace
 
-// Pages of all requests are written alike.
-std::optional<ApiError> check_codec(const EngineApi& engine,
-                                    const std::optional<std::string>& asked) {
-    const std::string& served = engine.model().kv_codec;
-    if (!asked || is_codec(*asked, served)) return std::nullopt;
+ApiResult<const KvCodecInfo*> served_codec(const EngineApi& engine,
+                                           const std::optional<std::string>& asked) {
+    const std::vector<KvCodecInfo>& served = engine.model().kv_codecs;
+    if (!asked) return &served.front();
+    std::string names;
+    for (const KvCodecInfo& kv : served) {
+        if (is_codec(*asked, kv.name)) return &kv;
+        names += (names.empty() ? "" : ", ") + kv.name;
+    }
     return bad_field("kv_codec", "'kv_codec' " + shorten(*asked, kMaxCodecBytes) +
-                                     " is not served here; this server writes all pages in " +
-                                     served + ".");
+                                     " is not allowed here; this server writes KV in " + names +
+                                     (served.size() == 1 ? " only." : "."));
 }
 
 std::optional<ApiError> check_model(const EngineApi& engine, const std::string& asked) {
@@ -184,14 +189,15 @@ ApiResult<GenerationPlan> plan_generation(const EngineApi& engine, std::string_v
     auto body = chat ? parse_chat(bytes) : parse_completion(bytes);
     if (!body.ok()) return body.error();
     if (auto error = check_model(engine, body.value().model)) return *error;
-    if (auto error = check_codec(engine, body.value().kv_codec)) return *error;
-    GenerationPlan plan{std::move(body.value()), {}};
+    const auto kv = served_codec(engine, body.value().kv_codec);
+    if (!kv.ok()) return kv.error();
+    GenerationPlan plan{std::move(body.value()), *kv.value(), {}};
     if (auto error = check_vocabulary(engine, plan)) return *error;
     auto prompts = plan_prompts(engine, plan.body, stop);
     if (!prompts.ok()) return prompts.error();
     plan.prompts = std::move(prompts.value());
     for (const PlannedPrompt& prompt : plan.prompts) {
-        auto error = check_context(plan.body, prompt.tokens.size(), engine.model());
+        auto error = check_context(plan, prompt.tokens.size(), engine.model());
         if (error) return *error;
     }
     return plan;
@@ -208,6 +214,7 @@ GenerateRequest engine_request(const GenerationPlan& plan, uint32_t choice, uint
     request.sampling = body.sampling;
     request.sampling.seed = (body.seeded ? body.sampling.seed : random_seed) + choice % body.n;
     request.cache_salt = body.cache_salt;
+    request.kv_codec = plan.kv.name;
     request.prompt_logprobs = body.echo && body.sampling.logprobs >= 0;
     return request;
 }

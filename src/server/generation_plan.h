@@ -20,6 +20,7 @@ struct PlannedPrompt {
 
 struct GenerationPlan {
     GenerationBody body;
+    KvCodecInfo kv;  // that the request's pages are written in
     std::vector<PlannedPrompt> prompts;
 };
 
@@ -39,9 +40,10 @@ std::optional<ApiError> check_stop(const RequestStop& stop);
 
 // An error unless `asked` is empty or names the served model.
 std::optional<ApiError> check_model(const EngineApi& engine, const std::string& asked);
-// Whether pages are written in the codec that was asked for, if one was.
-std::optional<ApiError> check_codec(const EngineApi& engine,
-                                    const std::optional<std::string>& asked);
+// The served codec that was asked for, by any of its names; the default when none was. Lives as
+// long as the engine's model().
+ApiResult<const KvCodecInfo*> served_codec(const EngineApi& engine,
+                                           const std::optional<std::string>& asked);
 
 // What the engine is asked for choice `choice` = prompt index * n + i. The n choices of one prompt
 // get consecutive seeds, so that they differ and can be had again.

@@ -12,13 +12,14 @@ ApiResult<std::string> explain(App& app, const HttpRequest& request, const Reque
     auto body = parse_explain(request.body);
     if (!body.ok()) return body.error();
     if (auto error = check_model(app.engine, body.value().model)) return *error;
-    if (auto error = check_codec(app.engine, body.value().kv_codec)) return *error;
+    const auto kv = served_codec(app.engine, body.value().kv_codec);
+    if (!kv.ok()) return kv.error();
     auto prompts = plan_prompts(app.engine, body.value(), stop);
     if (!prompts.ok()) return prompts.error();
     OrderedJson list = OrderedJson::array();
     for (PlannedPrompt& prompt : prompts.value()) {
-        auto explanation =
-            app.engine.explain(std::move(prompt.tokens), request.tenant, body.value().cache_salt);
+        auto explanation = app.engine.explain(std::move(prompt.tokens), request.tenant,
+                                              body.value().cache_salt, kv.value()->name);
         if (!explanation.ok()) return from_engine(explanation.error());
         list.push_back(explanation_json(*explanation, !app.keys.is_admin(request.tenant)));
     }

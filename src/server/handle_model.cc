@@ -7,18 +7,21 @@ namespace quire::server {
 namespace {
 
 OrderedJson model_json(const ModelInfo& model) {
+    OrderedJson codecs = OrderedJson::array();
+    for (const KvCodecInfo& kv : model.kv_codecs) codecs.push_back(kv.name);
     return {{"id", model.name},
             {"object", "model"},
             {"created", model.created_unix_s},
             {"owned_by", "quire"},
-            {"max_model_len", request_tokens_max(model)},
+            {"max_model_len", request_tokens_max(model, model.kv())},
             {"quire",
              {{"family", model.family},
               {"model_id", model.model_id},
               {"vocab_size", model.vocab_size},
               {"file_bytes", model.file_bytes},
-              {"kv_bytes_per_token", model.kv_bytes_per_token},
-              {"kv_codec", model.kv_codec}}}};
+              {"kv_bytes_per_token", model.kv().bytes_per_token},
+              {"kv_codec", model.kv().name},
+              {"kv_codecs", std::move(codecs)}}}};
 }
 
 }  // namespace

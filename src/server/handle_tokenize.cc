@@ -20,7 +20,7 @@ ApiResult<std::string> tokenize(const EngineApi& engine, std::string_view bytes,
                                    limits);
     if (!tokens.ok()) return from_engine(tokens.error());
     OrderedJson out = {{"count", tokens->size()},
-                       {"max_model_len", request_tokens_max(engine.model())},
+                       {"max_model_len", request_tokens_max(engine.model(), engine.model().kv())},
                        {"tokens", *tokens}};
     if (body.value().return_token_strs) {
         out["token_strs"] = OrderedJson::array();

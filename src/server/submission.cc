@@ -36,7 +36,7 @@ std::optional<ApiError> Submission::submit(const GenerationPlan& plan, const std
     running_.resize(choices);
     for (uint32_t choice = 0; choice < choices; ++choice) {
         GenerateRequest request =
-            engine_request(plan, choice, request_tokens_max(engine_.model()), seed);
+            engine_request(plan, choice, request_tokens_max(engine_.model(), plan.kv), seed);
         request.tenant = tenant;
         auto sink = [queue = queue_, choice](GenerateEvent&& event) {
             queue->push(choice, std::move(event));

@@ -17,7 +17,7 @@ class EngineCodesTest : public testing::RealEngineTest {};
 
 TEST_P(EngineCodesTest, SameTokensColdAndFromEveryTier) {
     open(options());
-    EXPECT_EQ(engine_->model().kv_codec, GetParam().codec);
+    EXPECT_EQ(engine_->model().kv().name, GetParam().codec);
     const std::string text = some_text(2000);
     const Reply cold = run(text, 70);
     ASSERT_EQ(cold.finish, Finish::length) << (cold.error ? cold.error->message : "");

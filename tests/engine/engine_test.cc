@@ -63,7 +63,7 @@ TEST_P(EngineTest, WithoutWriteThroughATierGetsWhatTheOneAboveGivesUp) {
     open(small);
     const auto text = [](size_t i) { return std::to_string(i) + some_text(1200, 2000 * i); };
     const auto blocks_in = [this](size_t lower) {
-        EXPECT_TRUE(engine_->explain({1}, "", "").ok());  // figures of now
+        EXPECT_TRUE(engine_->explain({1}, "", "", "").ok());  // figures of now
         return engine_->cache_status().tiers.at(lower).blocks;
     };
     const Reply cold = run(text(0), 4);
@@ -108,7 +108,7 @@ TEST_P(EngineTest, PreemptionLosesNothing) {
     for (size_t i = 0; i < 4; ++i) texts.push_back(some_text(900, 1000 * i));
     std::vector<Reply> alone;
     for (const std::string& text : texts) alone.push_back(run(text, 100));
-    const uint64_t per_token = engine_->model().kv_bytes_per_token;
+    const uint64_t per_token = engine_->model().kv().bytes_per_token;
 
     // Memory for the prompts but not for the answers of all four.
     uint64_t prompts = 0;
@@ -271,7 +271,7 @@ TEST_P(EngineTest, RefusesWhatKvMemoryCanNeverHoldAndServesAllThatItCan) {
     small.kv_memory_bytes = uint64_t{8} << 20;
     small.disk_dir.clear();
     open(small);
-    const uint32_t most = engine_->model().kv_tokens_max;
+    const uint32_t most = engine_->model().kv().tokens_max;
     ASSERT_LT(most, engine_->model().context_tokens);
     GenerateRequest request = greedy(some_text(400), 1);
     const auto prompt = static_cast<uint32_t>(request.prompt.size());
@@ -326,7 +326,7 @@ TEST_P(EngineTest, PreemptionTellsThePromptsLogprobsOnce) {
         prompts += request.prompt.size();
         requests.push_back(std::move(request));
     }
-    small.kv_memory_bytes = engine_->model().kv_bytes_per_token * (prompts + 120);
+    small.kv_memory_bytes = engine_->model().kv().bytes_per_token * (prompts + 120);
     open(small);
     std::vector<std::unique_ptr<Pending>> together;
     for (const GenerateRequest& request : requests)

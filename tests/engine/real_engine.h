@@ -39,6 +39,7 @@ inline std::string some_text(size_t bytes, size_t offset = 0) {
 
 struct Reply {
     std::vector<TokenId> tokens;
+    std::vector<float> logprobs;  // one per token when asked for
     std::string text;
     Finish finish = Finish::none;
     std::optional<Error> error;
@@ -52,6 +53,7 @@ class Pending {
         auto id = engine.submit(std::move(request), [this](GenerateEvent&& event) {
             std::lock_guard lock(mutex_);
             reply_.tokens.insert(reply_.tokens.end(), event.tokens.begin(), event.tokens.end());
+            for (const TokenLogprob& row : event.logprobs) reply_.logprobs.push_back(row.logprob);
             reply_.text += event.text;
             if (event.finish == Finish::none) {
                 changed_.notify_all();
@@ -124,7 +126,7 @@ class RealEngineTest : public ::testing::TestWithParam<EngineCase> {
     }
     // Two rounds through the engine's thread: after them its figures are of an idle moment.
     void expect_idle() {
-        for (int i = 0; i < 2; ++i) EXPECT_TRUE(engine_->explain({1}, "", "").ok());
+        for (int i = 0; i < 2; ++i) EXPECT_TRUE(engine_->explain({1}, "", "", "").ok());
         const EngineStats stats = engine_->stats();
         EXPECT_EQ(stats.running + stats.waiting, 0u);
         EXPECT_EQ(stats.cache.leases, 0u);

@@ -1,7 +1,9 @@
 """A server with compressed pages: the same text cold, from memory and from disk after a restart."""
 
+import json
 import subprocess
 
+import openai
 import pytest
 
 import quire_server
@@ -76,11 +78,56 @@ def test_a_schedule_serves_with_widths_per_layer(tmp_path):
         quire_server.QuireServer(model, tmp_path / "run", "--kv-codec", "schedule")
 
 
+def ask_in(client, name, codec):
+    """The answer in that codec (None: the server's default), and how many tokens were cached."""
+    body = {"ignore_eos": True} | ({"kv_codec": codec} if codec else {})
+    reply = client.completions.create(model=name, prompt=PROMPT, max_tokens=24, temperature=0,
+                                      logprobs=0, extra_body=body)
+    return (reply.choices[0].logprobs.token_logprobs,
+            reply.usage.prompt_tokens_details.cached_tokens)
+
+
+def test_each_request_chooses_its_codec(tmp_path):
+    model = quire_server.model_path("smollm2")
+    skip_without(quire_server.binary(), model)
+    codecs = ("raw16", "k8v8", "k3v2")
+    flags = ("--kv-codec", codecs[0], "--kv-codec-allow", ",".join(codecs[1:]),
+             "--disk", f"{tmp_path}/kv:256MiB")
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        client = openai.OpenAI(base_url=server.url + "/v1", api_key="none")
+        name = client.models.list().data[0].id
+        cold = {codec: ask_in(client, name, codec) for codec in codecs}
+        assert all(cached == 0 for _, cached in cold.values()), "codecs share no blocks"
+        assert cold["raw16"][0] != cold["k3v2"][0] != cold["k8v8"][0]
+        for codec in codecs:
+            logprobs, cached = ask_in(client, name, codec)
+            assert logprobs == cold[codec][0] and cached >= 256
+        default = ask_in(client, name, None)
+        assert default[0] == cold["raw16"][0] and default[1] >= 256
+        with pytest.raises(openai.BadRequestError, match="raw16, k8v8, k3v2"):
+            ask_in(client, name, "k6v4")
+        with pytest.raises(openai.BadRequestError, match="raw16, k8v8, k3v2"):
+            client.chat.completions.create(model=name, max_tokens=1, extra_body={"kv_codec": "x"},
+                                           messages=[{"role": "user", "content": "Hi"}])
+        explained = server.post("/v1/cache/explain", {"prompt": PROMPT, "kv_codec": "k8v8"})
+        assert explained["hit_tokens"] % 64 == 0 and explained["hit_tokens"] >= 256
+        rows = json.loads(server.get("/v1/cache"))["codecs"]
+        assert [row["codec"] for row in rows] == list(codecs)
+        assert all(row["g1_used_bytes"] > 0 for row in rows)
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        client = openai.OpenAI(base_url=server.url + "/v1", api_key="none")
+        for codec in reversed(codecs):
+            logprobs, cached = ask_in(client, name, codec)
+            assert logprobs == cold[codec][0] and cached >= 256, "found again on disk"
+
+
 def test_codecs_that_cannot_serve_are_refused_by_name(tmp_path):
     model = quire_server.model_path("smollm2")
     skip_without(quire_server.binary(), model)
     for flags, words in ((("--kv-codec", "k9v9"), "nearest"),
                          (("--kv-codec", "fp8_e4m3"), "k{2..8}v{2..8}"),
-                         (("--kv-codec", "k8v8", "--kv-sidecar", "/nowhere"), "--kv-sidecar")):
+                         (("--kv-codec", "k8v8", "--kv-sidecar", "/nowhere"), "--kv-sidecar"),
+                         (("--kv-codec-allow", "k9v9"), "--kv-codec-allow: "),
+                         (("--kv-codec-allow", "k2v2,k3v3,k4v4,k5v5"), "at most 4 codecs")):
         with pytest.raises(RuntimeError, match=words.replace("{", r"\{").replace(".", r"\.")):
             quire_server.QuireServer(model, tmp_path / "run", *flags)

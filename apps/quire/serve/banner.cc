@@ -21,20 +21,32 @@ std::string tier_line(const CacheStatus::TierRow& row, const ServeOptions& optio
     return line + "\n";
 }
 
+// Nothing where there is nothing to say of it.
+std::string codec_lines(const ModelInfo& model, const KvCodecInfo& kv) {
+    const bool several = model.kv_codecs.size() > 1;
+    std::string text;
+    if (kv.name != "raw16" || several) {
+        text += fmt::format("  {:<8} {}", &kv == &model.kv() ? "codec" : "allowed", kv.name);
+        if (kv.sink_tokens > 0) text += fmt::format(", {} exact sink tokens", kv.sink_tokens);
+        text +=
+            fmt::format("; {} a token in a text of 4,096{}\n", format_bytes(kv.bytes_4096 / 4096),
+                        kv.sink_tokens > 0 ? ", sinks included" : "");
+    }
+    if (kv.tokens_max < model.context_tokens)
+        text += fmt::format("  limit    {} tokens a request{}, which {}--kv-memory holds\n",
+                            kv.tokens_max, several ? " in " + kv.name : std::string(),
+                            several ? "its share of " : "");
+    return text;
+}
+
 }  // namespace
 
 std::string banner_text(const Banner& b) {
     std::string text = fmt::format("quire {}\n", QUIRE_VERSION);
     text += fmt::format("  model    {} ({}, {}), context {} tokens, {} of KV a token\n",
                         b.model.name, b.model.family, format_bytes(b.model.file_bytes),
-                        b.model.context_tokens, format_bytes(b.model.kv_bytes_per_token));
-    if (b.model.kv_codec != "raw16")
-        text += fmt::format(
-            "  codec    {}, {} exact sink tokens; {} a token in a text of 4,096, sinks included\n",
-            b.model.kv_codec, b.model.kv_sink_tokens, format_bytes(b.model.kv_bytes_4096 / 4096));
-    if (b.model.kv_tokens_max < b.model.context_tokens)
-        text += fmt::format("  limit    {} tokens a request, which --kv-memory holds\n",
-                            b.model.kv_tokens_max);
+                        b.model.context_tokens, format_bytes(b.model.kv().bytes_per_token));
+    for (const KvCodecInfo& kv : b.model.kv_codecs) text += codec_lines(b.model, kv);
     text += fmt::format("  compute  {} threads, {} attention, ready in {}\n", b.options.threads,
                         b.isa, format_duration(b.open_ns));
     if (!b.options.cache) text += "  cache    off\n";

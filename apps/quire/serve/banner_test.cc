@@ -24,12 +24,17 @@ TEST(Banner, NamesTheModelTheTiersAndOneLineToTry) {
     }
     EXPECT_EQ(text.find("Bearer"), std::string::npos);
     EXPECT_EQ(text.find("codec"), std::string::npos);
-    model.kv_codec = "k6v4";
-    model.kv_sink_tokens = 64;
-    model.kv_bytes_4096 = 4096 * 2048;
+    model.kv_codecs[0].name = "k6v4";
+    model.kv_codecs[0].sink_tokens = 64;
+    model.kv_codecs[0].bytes_4096 = 4096 * 2048;
     const std::string coded = banner_text({options, model, cache, "avx2", "http://127.0.0.1:1", 5});
     EXPECT_NE(coded.find("k6v4, 64 exact sink tokens; 2.00 KiB a token"), std::string::npos)
         << coded;
+    model.kv_codecs.push_back({.name = "raw16", .tokens_max = 640, .bytes_4096 = 4096 * 4096});
+    const std::string mixed = banner_text({options, model, cache, "avx2", "http://127.0.0.1:1", 5});
+    for (const char* part : {"codec    k6v4", "allowed  raw16; 4.00 KiB a token",
+                             "640 tokens a request in raw16, which its share of --kv-memory"})
+        EXPECT_NE(mixed.find(part), std::string::npos) << part << "\n" << mixed;
     options.api_keys.push_back({"k", "t"});
     options.disk_path.clear();
     const std::string keyed = banner_text({options, model, {}, "avx2", "http://127.0.0.1:1", 5});

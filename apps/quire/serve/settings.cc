@@ -60,6 +60,7 @@ Result<EngineOptions> engine_options(const ServeOptions& options) {
     out.context_tokens = options.context_tokens;
     out.block_tokens = options.block_tokens;
     out.kv_codec = options.kv_codec;
+    out.kv_codecs_allowed = options.kv_codecs_allowed;
     out.kv_sink_tokens = options.kv_sinks;
     out.kv_sidecar = options.kv_sidecar;
     out.kv_codec_cold = options.kv_codec_cold;

@@ -1,0 +1,114 @@
+#include "engine/engine_lane.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/model/cold_packing.h"
+
+namespace quire {
+namespace {
+
+constexpr int32_t kLogitRowsMax = 64;
+
+Error about(const char* option, Error error) {
+    error.message = std::string(option) + ": " + error.message;
+    return error;
+}
+
+Result<KvCoding> choose_coding(const EngineOptions& options, const GgufModel& model,
+                               const std::string& codec, const char* option) {
+    const KvLayout plain = model.kv_layout(kCodedBlockTokens);
+    auto coding = find_kv_coding(codec, options.kv_sink_tokens, plain);
+    if (!coding.ok()) return about(option, coding.error());
+    if (!coding->any()) return coding;
+    if (options.kv_sidecar.empty()) {
+        if (!coding->scheduled) return coding;
+        return make_error(Code::invalid,
+                          std::string(option) +
+                              " schedule takes its widths from --kv-sidecar FILE; make one "
+                              "with quire calibrate " +
+                              options.model_path);
+    }
+    const Status added = add_sidecar(&coding.value(), options.kv_sidecar, model.id(), plain);
+    if (!added.ok()) return about("--kv-sidecar", added.error());
+    const HParams& hparams = model.hparams();
+    add_turns(&coding.value(), hparams.family->rope, hparams.rope_dim);
+    return coding;
+}
+
+// A codec decides how many tokens a block has.
+Result<std::unique_ptr<Lane>> open_lane(const EngineOptions& options, const GgufModel& model,
+                                        KvCoding coding) {
+    ForwardConfig config;
+    config.n_threads = options.threads;
+    config.block_tokens = coding.any() ? kCodedBlockTokens : options.block_tokens;
+    config.coding = std::move(coding);
+    config.max_rows = static_cast<int32_t>(std::max(options.step_tokens, options.max_running));
+    config.max_sequences = static_cast<int32_t>(options.max_running);
+    config.max_logit_rows = std::max(kLogitRowsMax, static_cast<int32_t>(options.max_running));
+    config.attention = options.attention;
+    auto forward = Forward::create(model, config);
+    if (!forward.ok()) return forward.error();
+    auto lane = std::make_unique<Lane>();
+    lane->forward = std::move(forward).value();
+    const KvLayout& layout = lane->forward->layout();
+    lane->info.name = config.coding.name();
+    lane->info.block_tokens = layout.block_tokens;
+    lane->info.sink_tokens = layout.sink_tokens;
+    lane->info.bytes_per_token = layout.bytes_per_token();
+    lane->info.bytes_4096 = layout.sequence_bytes(4096);
+    return lane;
+}
+
+}  // namespace
+
+Result<std::vector<std::unique_ptr<Lane>>> open_lanes(const EngineOptions& options,
+                                                      const GgufModel& model) {
+    std::vector<std::unique_ptr<Lane>> lanes;
+    std::vector<std::string> names{options.kv_codec};
+    names.insert(names.end(), options.kv_codecs_allowed.begin(), options.kv_codecs_allowed.end());
+    for (size_t i = 0; i < names.size(); ++i) {
+        const char* option = i == 0 ? "--kv-codec" : "--kv-codec-allow";
+        auto coding = choose_coding(options, model, names[i], option);
+        if (!coding.ok()) return coding.error();
+        // Some codecs have several names.
+        const bool known = std::ranges::any_of(
+            lanes, [&](const auto& lane) { return lane->info.name == coding->name(); });
+        if (known) continue;
+        if (lanes.size() == kLanesMax)
+            return make_error(Code::invalid, "--kv-codec-allow: a server has at most " +
+                                                 std::to_string(kLanesMax) +
+                                                 " codecs, that of --kv-codec included");
+        auto lane = open_lane(options, model, std::move(coding).value());
+        if (!lane.ok()) return lane.error();
+        lanes.push_back(std::move(lane).value());
+    }
+    return lanes;
+}
+
+Result<std::shared_ptr<const SlabPacking>> choose_cold_packing(const EngineOptions& options,
+                                                               const GgufModel& model,
+                                                               const Forward& forward) {
+    ColdModel cold;
+    cold.model = &model;
+    cold.layout = forward.layout();
+    cold.coding = forward.config().coding;
+    cold.exact_tokens = options.kv_sink_tokens;
+    cold.sidecar = cold.coding.sidecar;
+    cold.sidecar_hash = cold.coding.sidecar_hash;
+    const bool wanted = packing_needs_sidecar(options.kv_codec_cold);
+    if (wanted && !cold.sidecar && !options.kv_sidecar.empty()) {
+        auto read = codec::read_sidecar(options.kv_sidecar);
+        if (!read.ok()) return about("--kv-sidecar", read.error());
+        const Status fits = codec::match_sidecar(read->sidecar, model.id(), cold.layout);
+        if (!fits.ok()) return about("--kv-sidecar", fits.error());
+        cold.sidecar = std::make_shared<const codec::Sidecar>(std::move(read->sidecar));
+        cold.sidecar_hash = read->hash;
+    }
+    auto packing = find_cold_packing(options.kv_codec_cold, cold);
+    if (!packing.ok()) return about("--kv-codec-cold", packing.error());
+    return packing;
+}
+
+}  // namespace quire
