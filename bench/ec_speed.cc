@@ -18,6 +18,17 @@
 namespace quire::bench {
 namespace {
 
+// The fastest of what the engine's products may use too: both sides of a ratio the same.
+const codec::ec::Kernels& kernels_of(const kernels::AttentionOps& attention) {
+    const codec::ec::Kernels* found = &codec::ec::best_kernels();
+    if (attention.isa == Isa::avx512) return *found;
+    for (const codec::ec::Kernels& one : codec::ec::all_kernels()) {
+        const bool wide = std::string_view(one.name).starts_with("avx512");
+        if (one.cpu_has_it() && !wide) found = &one;
+    }
+    return *found;
+}
+
 namespace ec = codec::ec;
 
 constexpr uint32_t kLearnedTokens = 4096;
@@ -131,11 +142,13 @@ Result<Learned> learn(const BenchOptions& options, const BenchModel& named) {
 // All blocks of all chains with one model.
 class Coding {
  public:
-    static Result<Coding> create(const Learned& learned, const ec::Model& model) {
+    static Result<Coding> create(const Learned& learned, const ec::Model& model,
+                                 const ec::Kernels& kernels) {
         Coding out(learned);
         for (const std::vector<uint16_t>& chain : learned.chains) {
             auto coder = ec::BlockCoder::create(model, chain, kEcBits);
             if (!coder.ok()) return coder.error();
+            coder->use(kernels);
             out.coders_.push_back(std::move(coder).value());
         }
         return out;
@@ -223,9 +236,10 @@ Result<double> prefill(TieredEngine* tiered, uint32_t round) {
 Result<EcSpeed> measure_ec(const BenchOptions& options, const BenchModel& model) {
     auto learned = learn(options, model);
     if (!learned.ok()) return learned.error();
-    auto foretold = Coding::create(*learned, learned->foretold);
+    const ec::Kernels& kernels = kernels_of(*options.attention);
+    auto foretold = Coding::create(*learned, learned->foretold, kernels);
     if (!foretold.ok()) return foretold.error();
-    auto alone = Coding::create(*learned, learned->alone);
+    auto alone = Coding::create(*learned, learned->alone, kernels);
     if (!alone.ok()) return alone.error();
     auto scratch = ScratchFolder::create(options.scratch_dir);
     if (!scratch.ok()) return scratch.error();
@@ -245,7 +259,7 @@ Result<EcSpeed> measure_ec(const BenchOptions& options, const BenchModel& model)
         with.take(&*foretold);
         without.take(&*alone);
     }
-    return EcSpeed{.isa = ec::best_kernels().name,
+    return EcSpeed{.isa = kernels.name,
                    .prefill = median(rates),
                    .foretold = with.rates(rates, &*foretold),
                    .alone = without.rates(rates, &*alone)};

@@ -72,6 +72,7 @@ Result<Hits> measure(const BenchOptions& options, const BenchModel& model, const
     if (!sidecar.empty()) {
         tiered.options().kv_sidecar = sidecar;
         tiered.options().kv_codec_cold = kPacking;
+        tiered.options().block_tokens = 64;  // as `quire serve` has them then
     }
     QUIRE_TRY(tiered.open());
     auto prompt =

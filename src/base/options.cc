@@ -146,12 +146,15 @@ class Builder {
             note(fmt::format("kv-sinks must be a multiple of {}, not {}", kCodedBlockTokens,
                              out_.kv_sinks));
         const bool cold = out_.kv_codec_cold != "none";
+        // ec reads its tables once for a block, and a slab has a header of 4 KiB.
+        if (lossy && plain && config_.is_default("block_tokens"))
+            out_.block_tokens = kCodedBlockTokens;
         if (!coded && !cold && !out_.kv_sidecar.empty())
             note(
                 "kv-sidecar is of use with a kv-codec or a kv-codec-cold only; name one, such as "
                 "k8v8");
         if (out_.kv_codec_cold.empty()) note("kv-codec-cold is empty; none packs nothing");
-        if (cold && out_.disk_path.empty())
+        if (cold && config_.is_default("disk"))
             note("kv-codec-cold is of the disk tier; name its directory with --disk DIR");
         if (!cold && !config_.is_default("cold_cpu"))
             note("cold-cpu is of use with a kv-codec-cold only; name one, such as zstd");

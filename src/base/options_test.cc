@@ -173,6 +173,9 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_THAT(problem(options({{"kv_codec_cold", ""}})), HasSubstr("kv-codec-cold is empty"));
     EXPECT_THAT(problem(options({{"cold_cpu", "20"}})), HasSubstr("kv-codec-cold only"));
     EXPECT_THAT(problem(options({{"cold_cpu", "0"}})), HasSubstr("at least 1"));
+    const auto cold =
+        options({{"kv_codec_cold", "ec:2.7"}, {"kv_sidecar", "x"}, {"disk", "/nowhere:1GiB"}});
+    EXPECT_EQ(cold->block_tokens, 64u);
     EXPECT_TRUE(options({{"kv_codec_cold", "ec:2.7"},
                          {"kv_sinks", "128"},
                          {"kv_sidecar", "x"},

@@ -115,6 +115,7 @@ class EngineCore final : public Engine {
     void check_deadlines();
     void finish_flushes();
     void finish_drains();
+    void hurry_stores();
 
     // engine_overlap.cc
     void add_landing(const Lane& lane, std::vector<Part>& parts, const StepBounds& bounds) const;
@@ -147,6 +148,7 @@ class EngineCore final : public Engine {
     GenerateEvent event_;  // being filled for the job at hand
     EngineStats stats_;
     int64_t snapshot_ns_ = 0;
+    bool hurrying_ = false;  // the tiers were told
 
     std::mutex snapshot_mutex_;
     EngineStats snapshot_;  // under snapshot_mutex_

@@ -69,6 +69,7 @@ bool EngineCore::turn() {
     check_deadlines();
     finish_flushes();
     finish_drains();
+    hurry_stores();
     admit();
     for (auto& job : active_) note_ready(*job);
     running_.store(static_cast<uint32_t>(active_.size()), std::memory_order_relaxed);
@@ -367,6 +368,13 @@ void EngineCore::check_deadlines() {
                               "the request took longer than --request-timeout; raise it, or send a "
                               "shorter prompt or a smaller max_tokens"));
     }
+}
+
+// What is waited for is not packed at leisure.
+void EngineCore::hurry_stores() {
+    const bool awaited = !drains_.empty() || !flushes_.empty();
+    if (awaited != hurrying_) tiers_->hurry(awaited);
+    hurrying_ = awaited;
 }
 
 void EngineCore::finish_drains() {

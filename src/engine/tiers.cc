@@ -127,6 +127,11 @@ std::vector<TierStats> Tiers::stats() const {
     return all;
 }
 
+void Tiers::hurry(bool on) {
+    for (const auto& lower : lower_)
+        for (const LowerTier& tier : lower) tier.store->hurry(on);
+}
+
 Status Tiers::flush(int64_t timeout_ns) {
     for (const auto& lower : lower_)
         for (const LowerTier& tier : lower) QUIRE_TRY(tier.store->flush(timeout_ns));

@@ -33,6 +33,7 @@ class Tiers {
     // Of each tier, all caches together.
     std::vector<TierStats> stats() const;
     std::vector<Tier> names() const;
+    void hurry(bool on);  // as TierStore::hurry
     Status flush(int64_t timeout_ns);
 
  private:

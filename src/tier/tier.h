@@ -130,6 +130,9 @@ class TierStore {
     // Whose slabs were found when the store was opened, as far as a bounded look showed; only for
     // telling why something misses. Empty for what does not outlive the process.
     virtual std::vector<SlabOrigin> origins() const { return {}; }
+    // While on, somebody waits for what was put: work that goes slowly behind everybody's back goes
+    // as fast as it can.
+    virtual void hurry(bool /*on*/) {}
     // Waits until everything accepted so far is stored (durably, where caps.durable) or failed.
     virtual Status flush(int64_t timeout_ns) = 0;
 };

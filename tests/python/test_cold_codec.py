@@ -108,7 +108,8 @@ def test_a_directory_is_packed_otherwise(tmp_path, sidecar):
     code, report = transcode(tmp_path / "ec", tmp_path / "lost", "--to", "zstd")
     assert code == 1 and report["refused"] > 0 and "--from" in report["first_refusal"]
     for name, flags in (("zstd", ("--kv-codec-cold", "zstd")), ("back", ()),
-                        ("ec", ("--kv-codec-cold", "ec:4", "--kv-sidecar", str(sidecar)))):
+                        ("ec", ("--kv-codec-cold", "ec:4", "--kv-sidecar", str(sidecar),
+                                "--block-tokens", "16"))):
         with quire_server.QuireServer(model, tmp_path / "run", "--disk", f"{tmp_path}/{name}{size}",
                                       *flags) as server:
             hit = answer(server)
@@ -118,6 +119,11 @@ def test_a_directory_is_packed_otherwise(tmp_path, sidecar):
                              str(tmp_path / "ec")], check=True, capture_output=True, text=True)
     assert "packing" in listed.stdout and "ec: " in listed.stdout
     assert transcode(tmp_path / "plain", tmp_path / "x", "--to", "ec:3")[0] == 2
+    for wrong in ((tmp_path / "zstd", "--to", "none"), (tmp_path / "plain", "--to", "zstd"),
+                  (tmp_path / "plain" / "sub", "--to", "zstd"), (tmp_path / "x", "--to", ""),
+                  (tmp_path / "x1", "--to", "ec:4", *ec, "--block-tokens", "32"),
+                  (tmp_path / "x2", "--to", "ec:4", *ec, "--kv-sinks", "1")):
+        assert transcode(tmp_path / "plain", *wrong)[0] == 2, wrong
     assert transcode(tmp_path / "nothing", tmp_path / "x", "--to", "zstd")[0] == 2
 
 
@@ -126,6 +132,7 @@ def test_cold_codecs_that_cannot_be_are_refused_by_name(tmp_path, sidecar):
     disk = ("--disk", f"{tmp_path}/kv:256MiB")
     for flags, words in ((("--kv-codec-cold", "lzma"), "zstd"),
                          (("--kv-codec-cold", "ec:9"), "0.5 to 8"),
+                         (("--kv-codec-cold", "ec:8", "--kv-sidecar", str(sidecar)), "at most"),
                          (("--kv-codec-cold", "ec:2.7"), "quire calibrate"),
                          (("--kv-codec-cold", "bx"), "bf16"),
                          (("--kv-codec-cold", "ec:2", "--kv-sidecar", "/nowhere"), "/nowhere")):

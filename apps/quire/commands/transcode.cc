@@ -1,8 +1,10 @@
 #include "apps/quire/commands/transcode.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <future>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -182,9 +184,38 @@ Result<std::unique_ptr<TierStore>> open_dir(const std::string& dir, uint64_t cap
     return open_disk_store(options);
 }
 
+Status check_flags(const TranscodeFlags& flags) {
+    namespace fs = std::filesystem;
+    for (const auto& [flag, name] : {std::pair("--to", flags.to), std::pair("--from", flags.from)})
+        if (name.empty())
+            return make_error(Code::invalid, fmt::format("{} is empty; none packs nothing", flag));
+    if (flags.block_tokens % 16 != 0)
+        return make_error(Code::invalid, "--block-tokens must be a multiple of 16");
+    if (flags.kv_sinks % kCodedBlockTokens != 0 || flags.kv_sinks > kMaxSinkTokens)
+        return make_error(Code::invalid, fmt::format("--kv-sinks must be a multiple of {} up to {}",
+                                                     kCodedBlockTokens, kMaxSinkTokens));
+    std::error_code ignored;
+    const fs::path from = fs::weakly_canonical(flags.from_dir, ignored);
+    const fs::path to = fs::weakly_canonical(flags.to_dir, ignored);
+    const bool inside = std::ranges::mismatch(from, to).in1 == from.end();
+    if (!from.empty() && inside)
+        return make_error(Code::invalid, flags.to_dir + " is " + flags.from_dir +
+                                             " or lies in it; name a new directory");
+    return {};
+}
+
+// What is there already would stay as it is.
+Status check_new(const std::string& dir, const TierStore& store) {
+    const uint64_t blocks = store.stats().blocks;
+    if (blocks == 0) return {};
+    return make_error(Code::invalid,
+                      fmt::format("{} holds {} blocks already; name a new directory", dir, blocks));
+}
+
 }  // namespace
 
 Result<TranscodeReport> transcode(const TranscodeFlags& flags) {
+    QUIRE_TRY(check_flags(flags));
     auto model = open_model(flags);
     if (!model.ok()) return model.error();
     auto source = find_packing("--from", flags.from, *model);
@@ -201,9 +232,18 @@ Result<TranscodeReport> transcode(const TranscodeFlags& flags) {
     if (!from.ok()) return from.error();
     auto to = open_dir(flags.to_dir, capacity, false, **io);
     if (!to.ok()) return to.error();
+    QUIRE_TRY(check_new(flags.to_dir, **to));
     if (!*target) return Transcoder(**from, **to, *source).run();
     const auto packed = make_packed_store(**to, {.packing = *target, .pack_share = 1.0});
-    return Transcoder(**from, *packed, *source).run();
+    auto report = Transcoder(**from, *packed, *source).run();
+    if (report.ok() && report->packed == 0 && report->written > 0 &&
+        packing_needs_sidecar(flags.to))
+        return make_error(Code::invalid,
+                          fmt::format("no block was packed: none is of that --model, --kv-codec, "
+                                      "--kv-sinks and --block-tokens; {} has {} of them as they "
+                                      "were",
+                                      flags.to_dir, report->written));
+    return report;
 }
 
 std::string transcode_text(const TranscodeReport& r) {

@@ -21,10 +21,13 @@ using codec::ec::BlockCoder;
 using codec::ec::LayerRows;
 
 constexpr uint16_t kVersion = 1;
+// Steps are searched for, so what is asked for is met nearly.
+constexpr double kBitsSlack = 0.05;
 
 // All that unpacking depends on besides the block itself.
-Hash128 transform_of(const Hash128& sidecar, double bits) {
-    const std::string text = fmt::format("ec; {}; {}", sidecar.to_hex(), bits);
+Hash128 transform_of(const ColdModel& of, double bits) {
+    const std::string text =
+        fmt::format("ec; {}; {}; {}", of.sidecar_hash.to_hex(), bits, of.exact_tokens);
     const Digest128 d = sha256_128(std::as_bytes(std::span(text)));
     return {d.hi, d.lo};
 }
@@ -150,9 +153,7 @@ class EcPacking final : public SlabPacking {
     EcPacking(const ColdModel& of, double bits, std::vector<std::optional<BlockCoder>> coders)
         : of_(of), bits_(bits), ropes_(*of.model), coders_(std::move(coders)) {}
 
-    PackingTag tag() const override {
-        return {PackingId::ec, kVersion, transform_of(of_.sidecar_hash, bits_)};
-    }
+    PackingTag tag() const override { return {PackingId::ec, kVersion, transform_of(of_, bits_)}; }
     std::string name() const override { return fmt::format("ec:{}", bits_); }
     bool lossless() const override { return false; }
 
@@ -208,6 +209,13 @@ class EcPacking final : public SlabPacking {
 Result<std::shared_ptr<const SlabPacking>> make_ec_packing(const ColdModel& of, double bits) {
     auto learned = codec::ec::Model::of(*of.sidecar);
     if (!learned.ok()) return learned.error();
+    const codec::ec::Coder coder(*learned);
+    const double most = coder.bits(coder.steps().low);
+    if (bits > most + kBitsSlack)
+        return make_error(
+            Code::invalid,
+            fmt::format("ec:{}: with this sidecar ec has {:.1f} bits a number at most", bits,
+                        most));
     std::vector<std::optional<BlockCoder>> coders;
     for (const KvGroup& group : of.layout.groups) {
         std::optional<BlockCoder>& coder = coders.emplace_back();

@@ -211,6 +211,10 @@ TEST_P(EcPackingTest, TagsNameTheSidecarAndTheBits) {
     for (const char* none : {"", "none"}) EXPECT_EQ(*find_cold_packing(none, cold_), nullptr);
     for (const char* wrong : {"ec", "ec:", "ec:0.1", "ec:9", "ec:nan", "ec:4x", "gzip"})
         EXPECT_EQ(find_cold_packing(wrong, cold_).code(), Code::invalid) << wrong;
+    // A server that keeps more sinks exact does not read what another coded of them.
+    other = cold_;
+    other.exact_tokens = 0;
+    EXPECT_NE((*one)->tag().transform, (*find_cold_packing("ec:4", other))->tag().transform);
     other.sidecar = nullptr;
     EXPECT_EQ(find_cold_packing("ec:4", other).code(), Code::invalid);
 }

@@ -66,6 +66,8 @@ class PackedStore final : public TierStore {
 
     std::vector<SlabOrigin> origins() const override { return inner_.origins(); }
 
+    void hurry(bool on) override { packer_.hurry(on); }
+
     Status flush(int64_t timeout_ns) override {
         const int64_t end_ns = options_.clock->monotonic_ns() + timeout_ns;
         QUIRE_TRY(packer_.flush(timeout_ns));

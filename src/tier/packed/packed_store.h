@@ -21,7 +21,7 @@ struct PackedOptions {
         0.5;  // of one core, that packing takes at most; flush() does not wait for it
     uint32_t max_pending_batches = 256;              // gets, and puts, accepted and not finished
     uint64_t packed_bytes_max = uint64_t{64} << 20;  // packed, not yet stored
-    uint64_t get_batch_bytes = uint64_t{4} << 20;    // unpacked bytes read by one request
+    uint64_t get_batch_bytes = uint64_t{1} << 20;    // unpacked bytes read by one request
     const Clock* clock = &system_clock();
 };
 

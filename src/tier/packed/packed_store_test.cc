@@ -221,6 +221,21 @@ TEST_F(PackedStoreTest, AnyBytesUnpackSafely) {
         }
 }
 
+// At a hundredth of a core the slabs would take minutes; who is waited for does not rest.
+TEST_F(PackedStoreTest, InAHurryItDoesNotRest) {
+    inner_ = disk();
+    auto store = make_packed_store(*inner_, {.packing = make_zstd_packing(), .pack_share = 1e-4});
+    std::vector<AlignedBytes> slabs;
+    std::vector<TierPut> puts;
+    for (uint64_t i = 1; i <= 120; ++i) slabs.push_back(smooth_slab(i));
+    for (const AlignedBytes& slab : slabs) puts.push_back(put_of(slab));
+    Pending pending;
+    ASSERT_TRUE(store->put(puts, pending.done()).ok());
+    store->hurry(true);
+    for (const Status& status : pending.wait()) EXPECT_TRUE(status.ok());
+    EXPECT_EQ(store->stats().packed_blocks, 120u);
+}
+
 // Every field of the header that says how a slab is packed, changed alone under sound checksums.
 TEST_F(PackedStoreTest, OneChangedFieldIsNeverBytes) {
     const EveryNth packing(16);

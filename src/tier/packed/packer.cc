@@ -71,6 +71,14 @@ Status Packer::flush(int64_t timeout_ns) {
     return {};
 }
 
+void Packer::hurry(bool on) {
+    {
+        std::lock_guard lock(mutex_);
+        hurried_ = on;
+    }
+    changed_.notify_all();
+}
+
 void Packer::run() {
     setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kBackgroundNice);
     for (;;) {
@@ -106,7 +114,8 @@ void Packer::pack_one(const TierPut& put, size_t place, Parcel* parcel) {
     TierPut as_stored = put;
     // What is not sound goes as it is, for the store to refuse: packing would seal it.
     const bool sound = verify_slab(put.slab).ok() && slab_header(put.slab).key == put.key;
-    if (!there && sound) {
+    const bool refusing = inner_.stats().degraded;
+    if (!there && sound && !refusing) {
         SlabBuffer packed = pack_slab(*options_.packing, put.slab, &scratch_);
         if (packed) {
             ++counters_.packed_blocks;
@@ -167,7 +176,7 @@ void Packer::rest(uint64_t worked_ns) {
     const auto pause = std::min<std::chrono::nanoseconds>(
         std::chrono::nanoseconds(static_cast<int64_t>(rest_ns)), kRestMax);
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, pause, [this] { return stopping_ || flushing_ > 0; });
+    changed_.wait_for(lock, pause, [this] { return stopping_ || hurried_ || flushing_ > 0; });
 }
 
 }  // namespace quire

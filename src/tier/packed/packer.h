@@ -26,6 +26,8 @@ class Packer {
     void post(std::vector<TierPut> batch, TierDone done);
     // Waits until all that was posted is with the store below, and has been reported.
     Status flush(int64_t timeout_ns);
+    // While on, it does not rest.
+    void hurry(bool on);
 
  private:
     struct Job;
@@ -55,6 +57,7 @@ class Packer {
     uint64_t open_jobs_ = 0;
     uint64_t held_bytes_ = 0;  // packed, with the store below
     uint32_t flushing_ = 0;
+    bool hurried_ = false;
     bool stopping_ = false;
     // tidy: allow(thread): lives as long as the packer, at a priority of its own
     std::thread thread_;
