@@ -11,6 +11,7 @@
 #include "bench/eval/metric.h"
 #include "bench/eval/ridge.h"
 #include "bench/eval/schedule.h"
+#include "engine/model/joined_widths.h"
 
 namespace quire::bench {
 namespace {
@@ -214,6 +215,29 @@ TEST(Schedules, BitsGoWhereTheModelIsSensitive) {
     EXPECT_LT(schedule.v_bits[2], schedule.v_bits[1]);
     EXPECT_LE(allocate(s, 4.1, 64).bits(64), 4.1);
     EXPECT_EQ(allocate(s, 100, 64).bits(64), 8.125);
+}
+
+TEST(Schedules, JoinedOnesAreServedAsTheyAre) {
+    constexpr uint16_t kLayers = 24;
+    Sensitivity s;
+    KvGroup group{.kv_heads = 1, .head_dim = 64};
+    for (uint16_t l = 0; l < kLayers; ++l) {
+        s.k.push_back(std::pow(2.0, l));
+        s.v.push_back(std::pow(2.0, kLayers - l));
+        group.layers.push_back(l);
+    }
+    const KvLayout layout{.groups = {group}};
+    for (const double bits : {2.65, 3.35, 4.5, 5.95}) {
+        const Schedule schedule = allocate_joined(s, bits, 64, layout);
+        EXPECT_LE(schedule.bits(64), bits);
+        EXPECT_GT(schedule.bits(64), bits - 0.5);
+        codec::Sidecar sidecar;
+        schedule.store(&sidecar);
+        EXPECT_EQ(join_widths(sidecar.bits, layout), sidecar.bits);
+        // Free ones would not be.
+        allocate(s, bits, 64).store(&sidecar);
+        EXPECT_NE(join_widths(sidecar.bits, layout), sidecar.bits) << bits;
+    }
 }
 
 TEST(Schedules, ComeBackFromTheirFileAndBadOnesAreRefused) {

@@ -7,6 +7,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "base/check.h"
+#include "engine/model/joined_widths.h"
 
 namespace quire::bench {
 namespace {
@@ -197,6 +198,40 @@ Schedule allocate(const Sensitivity& s, double bits, uint32_t head_dim) {
         ++*best;
     }
     return out;
+}
+
+namespace {
+
+// What the model is expected to move by.
+double expected_divergence(const Sensitivity& s, const Schedule& schedule) {
+    double sum = 0;
+    for (size_t l = 0; l < s.k.size(); ++l)
+        sum +=
+            s.k[l] * std::pow(4, -schedule.k_bits[l]) + s.v[l] * std::pow(4, -schedule.v_bits[l]);
+    return sum;
+}
+
+Schedule joined(const Schedule& schedule, const KvLayout& layout) {
+    codec::Sidecar sidecar;
+    schedule.store(&sidecar);
+    sidecar.bits = join_widths(std::move(sidecar.bits), layout);
+    return Schedule::of(sidecar);
+}
+
+}  // namespace
+
+Schedule allocate_joined(const Sensitivity& s, double bits, uint32_t head_dim,
+                         const KvLayout& layout) {
+    const double step = 1 / static_cast<double>(2 * s.k.size());
+    const double least = kMinBits + 8.0 / head_dim;
+    Schedule best = allocate(s, least, head_dim);
+    for (double budget = bits; budget >= least; budget -= step) {
+        Schedule one = joined(allocate(s, budget, head_dim), layout);
+        if (one.bits(head_dim) <= bits + 1e-9 &&
+            expected_divergence(s, one) < expected_divergence(s, best))
+            best = std::move(one);
+    }
+    return best;
 }
 
 std::unique_ptr<Candidate> scheduled_candidate(std::string name, Schedule schedule) {

@@ -14,6 +14,7 @@
 #include "bench/eval/candidate.h"
 #include "bench/eval/evaluate.h"
 #include "codec/sidecar.h"
+#include "core/kv_layout.h"
 
 namespace quire::bench {
 
@@ -49,6 +50,11 @@ uint64_t sensitivity_tokens(const GgufModel& model, const EvalOptions& options);
 
 // The best widths for at most `bits` a number.
 Schedule allocate(const Sensitivity& sensitivity, double bits, uint32_t head_dim);
+
+// The same among those that are served as they are: join_widths() (engine/model/joined_widths.h)
+// would change nothing.
+Schedule allocate_joined(const Sensitivity& sensitivity, double bits, uint32_t head_dim,
+                         const KvLayout& layout);
 
 std::unique_ptr<Candidate> scheduled_candidate(std::string name, Schedule schedule);
 

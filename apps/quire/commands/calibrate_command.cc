@@ -119,7 +119,8 @@ Result<codec::Sidecar> learn(const CalibrateFlags& flags, const GgufModel& model
         if (!sensitivity.ok()) return sensitivity.error();
         sensitivity->store(&sidecar);
         const auto head_dim = static_cast<uint32_t>(model.hparams().head_dim);
-        bench::allocate(*sensitivity, flags.bits, head_dim).store(&sidecar);
+        bench::allocate_joined(*sensitivity, flags.bits, head_dim, model.kv_layout(16))
+            .store(&sidecar);
     }
     progress.finish();
     std::cerr << "components of keys and values, and what foretells them" << std::endl;

@@ -187,7 +187,8 @@ Status add_candidates(const EvalFlags& flags, const GgufModel& model,
                                : bench::measure_sensitivity(model, flags.options);
         if (!sensitivity.ok()) return sensitivity.error();
         for (const double bits : flags.schedules) {
-            const bench::Schedule schedule = bench::allocate(*sensitivity, bits, head_dim);
+            const bench::Schedule schedule =
+                bench::allocate_joined(*sensitivity, bits, head_dim, model.kv_layout(16));
             candidates->push_back(bench::scheduled_candidate(bench::schedule_name(bits), schedule));
             if (flags.save_schedule.empty()) continue;
             std::ofstream out(flags.save_schedule);
