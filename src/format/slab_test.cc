@@ -100,7 +100,8 @@ TEST(Slab, FieldOffsetsAreTheFormat) {
     EXPECT_EQ(offsetof(SlabHeader, tokens), 200u);
     EXPECT_EQ(offsetof(SlabHeader, layer_crc), 1224u);
     EXPECT_EQ(offsetof(SlabHeader, page), 2248u);
-    EXPECT_EQ(offsetof(SlabHeader, reserved), 2288u);
+    EXPECT_EQ(offsetof(SlabHeader, packed), 2288u);
+    EXPECT_EQ(offsetof(SlabHeader, reserved), 2320u);
 }
 
 // Codes tell what they are; plain 16-bit pages tell it as they always did, with zeros.

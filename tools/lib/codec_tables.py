@@ -27,9 +27,14 @@ def judge(model, tokens, folder):
     if not binary.exists():
         raise ui.Failure(f"{binary} is missing; run tools/build first")
     folder.mkdir(parents=True, exist_ok=True)
+    # From the beginning of the text whose end is judged.
+    sidecar = folder / f"{model}.sidecar"
+    subprocess.run([str(binary), "calibrate", paths[0], "--out", str(sidecar)], check=True,
+                   stdout=subprocess.DEVNULL)
     # Only what the tables show.
     command = [str(binary), "eval", paths[0], "--tokens", str(tokens), "--greedy", "0",
-               "--keys", "0", "--json", "--svg", str(folder / f"{model}.svg")]
+               "--keys", "0", "--sidecar", str(sidecar), "--json", "--svg",
+               str(folder / f"{model}.svg")]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, check=False)
     if not done.stdout:  # a missed bar gives an exit status, and rows all the same
         raise ui.Failure(f"quire eval failed on {model}; its message is above")

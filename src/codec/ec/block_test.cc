@@ -61,6 +61,23 @@ TEST(EcBlock, ErrorIsThatOfTheStepAndBitsAreThoseAskedFor) {
     }
 }
 
+// More bits than steps can give: the finest step, and as few: the coarsest. Both are ends of what a
+// block may say, and a float rarely is such an end.
+TEST(EcBlock, TheEndsOfTheStepsComeBackToo) {
+    for (int i = 0; i < 20; ++i) {
+        Model model = small_model(2);
+        for (auto* side : {&model.k, &model.v})
+            for (auto& layer : *side)
+                for (HeadModel& head : layer) head.step = 1.0f + 0.0137f * static_cast<float>(i);
+        for (const double bits : {30.0, 0.0}) {
+            const BlockCoder coder = coder_of(model, bits);
+            const BlockRows rows = random_rows(2, 32);
+            const std::vector<std::byte> bytes = encoded(coder, rows, 32);
+            EXPECT_EQ(decoded(coder, bytes, 32).size(), 2u) << i << " at " << bits << " bits";
+        }
+    }
+}
+
 TEST(EcBlock, AnyNumberOfTokens) {
     const Model model = foretold_model(3, 0.9f);
     const BlockCoder coder = coder_of(model, 3);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -227,8 +228,11 @@ Result<BlockCoder> BlockCoder::create(const Model& model, std::vector<uint16_t> 
     made->classes = model.classes;
     for (const ClassModel& one : model.classes) made->tables.emplace_back(one.frequencies);
     const Coder coder(model);
-    made->step_low = coder.steps().low;
-    made->step_high = coder.steps().high;
+    // Blocks name their step as a float, and the nearest one may lie just outside.
+    const auto low = static_cast<float>(coder.steps().low);
+    const auto high = static_cast<float>(coder.steps().high);
+    made->step_low = double{std::nextafter(low, 0.0f)};
+    made->step_high = double{std::nextafter(high, std::numeric_limits<float>::infinity())};
     made->rate = made->rate_of(static_cast<float>(coder.step_for(bits)));
     return BlockCoder(std::move(made), best_kernels());
 }
