@@ -66,7 +66,7 @@ constexpr const char* kDefaults[] = {"fp8_e4m3_token:plain",
                                      "k4v4:plain"};
 // With a sidecar that has ec's section.
 constexpr const char* kColdDefaults[] = {"ec:4",   "ec:3.2", "ec:2.6", "ec:2.1",
-                                         "ec:1.7", "ec:1.3", "ec:1"};
+                                         "ec:1.7", "ec:1.3", "ec:1",   "ec:0.7"};
 constexpr uint32_t kCalibrationTokens = 2048;
 
 struct EvalFlags {
