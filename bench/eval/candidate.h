@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "codec/sidecar.h"
 
 namespace quire::bench {
 
@@ -43,6 +44,9 @@ class Candidate {
     virtual double bits(uint32_t head_dim) const = 0;
     // unsupported: it has no form for such rows; the message says why.
     virtual Status fits(uint32_t /*head_dim*/) const { return {}; }
+    // Told of the sidecar of the model, before anything is applied. corrupt: what it holds for this
+    // candidate is damaged.
+    virtual Status use(const codec::Sidecar& /*sidecar*/) { return {}; }
     // A peer to be beaten, as others define it.
     virtual bool reference() const { return false; }
     // Neither ours nor a peer: what another 16-bit format does to the model.
@@ -57,7 +61,8 @@ class Candidate {
 };
 
 // One of our codecs, by its name in codec_table(). The keys' mean before RoPE is removed;
-// "NAME:post" removes the one after RoPE instead, "NAME:plain" none, nor that of the values.
+// "NAME:post" removes the one after RoPE instead, "NAME:plain" none, nor that of the values. Codecs
+// that turn rows first do so with what use() found.
 Result<std::unique_ptr<Candidate>> codec_candidate(const std::string& name);
 
 // A codec of codec_table() that is another's format, as its owners use it: a peer, without means,

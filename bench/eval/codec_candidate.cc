@@ -2,10 +2,13 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "base/check.h"
 #include "bench/eval/candidate.h"
 #include "codec/codec_table.h"
+#include "codec/i2c/section.h"
+#include "codec/split/section.h"
 
 namespace quire::bench {
 namespace {
@@ -50,6 +53,14 @@ class CodecCandidate final : public Candidate {
 
     bool reference() const override { return is_reference_; }
 
+    Status use(const codec::Sidecar& sidecar) override {
+        const std::string_view family = codec::row_of(spec_).folder;
+        const bool is_split = family == "split";
+        if (is_split || family == "i2c")
+            QUIRE_TRY(keep(codec::i2c::Matrices::of(sidecar), &matrices_));
+        return is_split ? keep(codec::split::Orders::of(sidecar), &orders_) : Status{};
+    }
+
     double bits(uint32_t head_dim) const override {
         const uint64_t numbers = numbers_.load();
         if (numbers > 0)
@@ -63,6 +74,7 @@ class CodecCandidate final : public Candidate {
         codec::HeadSidecar sidecar;
         if (mean_ != Mean::none && span.means != nullptr) sidecar.v_mean = span.means->v.data();
         if (mean_ == Mean::after && span.means != nullptr) sidecar.k_mean = span.means->k.data();
+        set_maps(span, &sidecar);
         const size_t numbers = size_t{span.tokens} * span.head_dim;
         if (is_reference_) {
             sidecar.k_scale = scale_above_blocks(span.k, numbers);
@@ -109,6 +121,22 @@ class CodecCandidate final : public Candidate {
     }
 
  private:
+    // A sidecar without them is as none.
+    template <typename T>
+    static Status keep(Result<T> found, std::optional<T>* to) {
+        if (found.ok()) *to = std::move(found).value();
+        return found.ok() || found.error().code == Code::miss ? Status{} : Status{found.error()};
+    }
+    void set_maps(const KvSpan& span, codec::HeadSidecar* sidecar) const {
+        if (matrices_) {
+            sidecar->k_map = matrices_->heads[span.layer][span.head].k_map();
+            sidecar->v_map = matrices_->heads[span.layer][span.head].v_map();
+        }
+        if (orders_) {
+            sidecar->k_map.order = orders_->heads[span.layer][span.head].k.data();
+            sidecar->v_map.order = orders_->heads[span.layer][span.head].v.data();
+        }
+    }
     codec::Geometry geometry(uint32_t head_dim) const {
         return codec::with_fitting_element(spec_, {.head_dim = head_dim});
     }
@@ -121,6 +149,8 @@ class CodecCandidate final : public Candidate {
     codec::CodecSpec spec_;
     Mean mean_;
     bool is_reference_;
+    std::optional<codec::i2c::Matrices> matrices_;
+    std::optional<codec::split::Orders> orders_;
     // Where pages differ in size.
     mutable std::atomic<uint64_t> bytes_ = 0;
     mutable std::atomic<uint64_t> numbers_ = 0;

@@ -59,7 +59,7 @@ struct RowMap {
     // row stays.
     const float* forward = nullptr;
     const float* back = nullptr;  // the inverse, likewise; null with `forward` only
-    // [head_dim] every dimension once, those that get the most bits first. Null: as they come.
+    // [head_dim] every component once, those that get the most bits first. Null: as they come.
     const uint16_t* order = nullptr;
 };
 

@@ -82,8 +82,9 @@ def i2c_page(codec, k, v, k_mean, v_mean, matrices, _orders):
                                   (v, v_mean, v_bits, matrices[2])], TOKENS)
 
 
-def split_page(_codec, k, v, k_mean, v_mean, _matrices, orders):
-    return turned_codec.split_page([(k, k_mean, orders[0]), (v, v_mean, orders[1])], TOKENS)
+def split_page(_codec, k, v, k_mean, v_mean, matrices, orders):
+    return turned_codec.split_page([(k, k_mean, matrices[0], orders[0]),
+                                    (v, v_mean, matrices[2], orders[1])], TOKENS)
 
 
 def fp4_page(codec, k, v, _k_mean, _v_mean):

@@ -26,15 +26,16 @@ def i2c_page(sides, tokens):
 
 
 def split_page(sides, tokens):
-    """sides: (rows, mean, order of dimensions) of K and of V."""
+    """sides: (rows, mean, forward matrix, order of components) of K and of V."""
     dims = len(sides[0][1])
     many = dims // 32 * 16
-    page = b""
-    for bits, part in ((3, slice(0, many)), (2, slice(many, dims))):
-        halves = []
-        for rows, mean, order in sides:
-            centred = rows - mean
-            centred[~numpy.isfinite(centred).all(1)] = numpy.nan
-            halves.append((centred[:, order[part]], numpy.float32(0), bits))
-        page += hot_codec.encode_page(halves, tokens)
-    return page
+    turned = []
+    for rows, mean, forward, order in sides:
+        out = numpy.full_like(rows, numpy.nan)
+        for t in range(tokens):
+            if numpy.isfinite(rows[t] - mean).all():
+                out[t] = product(rows[t] - mean, forward)[order]
+        turned.append(out)
+    return b"".join(
+        hot_codec.encode_page([(rows[:, part], numpy.float32(0), bits) for rows in turned], tokens)
+        for bits, part in ((3, slice(0, many)), (2, slice(many, dims))))

@@ -17,6 +17,8 @@
 #include "bench/eval/ec_learn.h"
 #include "bench/eval/means.h"
 #include "bench/eval/metric.h"
+#include "bench/eval/query_covariance.h"
+#include "bench/eval/row_maps.h"
 #include "bench/eval/schedule.h"
 #include "bench/places.h"
 #include "bench/text.h"
@@ -34,6 +36,8 @@ What it learns goes into one file, the model's sidecar; codecs of the cache work
               help most.
   components  for the cold codec ec: principal directions of keys and values, and how their numbers
               are distributed, and how each layer is foretold from the one before.
+  turns       for i2c and tq2.5: a matrix for each head after which two bits a number cost least,
+              and which dimensions vary most.
 Any text like that which the model will serve is good; a few thousand tokens are enough. Without
 --text, Quire's own documents are read. Pages name the sidecar that they were coded with, so those
 of an older one become misses.
@@ -109,7 +113,8 @@ Result<codec::Sidecar> learn(const CalibrateFlags& flags, const GgufModel& model
     options.computed = [&](uint64_t tokens) { progress.update(done += tokens); };
 
     bench::QueryEnergy queries(model);
-    auto pages = bench::pages_of(model, text, options.threads, options.computed, &queries);
+    bench::QueryCovariance covariance(model, &queries);
+    auto pages = bench::pages_of(model, text, options.threads, options.computed, &covariance);
     if (!pages.ok()) return pages.error();
     const auto tokens = static_cast<uint32_t>(text.size());
     const auto means = bench::ModelMeans::learn(model, *pages, tokens);
@@ -125,6 +130,9 @@ Result<codec::Sidecar> learn(const CalibrateFlags& flags, const GgufModel& model
     progress.finish();
     std::cerr << "components of keys and values, and what foretells them" << std::endl;
     const auto metrics = bench::metrics_of(model, queries);
+    const auto maps = bench::learn_row_maps(*pages, tokens, means, metrics, covariance);
+    maps.matrices.store(&sidecar);
+    maps.orders.store(&sidecar);
     bench::learn_ec(*pages, tokens, means, metrics, sidecar, flags.cold_bits).store(&sidecar);
     return sidecar;
 }

@@ -61,6 +61,8 @@ constexpr const char* kDefaults[] = {"fp8_e4m3_token:plain",
                                      "k3v3",
                                      "k3v2",
                                      "k2v2",
+                                     "tq2.5",
+                                     "i2c",
                                      "k8v8:post",
                                      "k4v4:post",
                                      "k4v4:plain"};
@@ -162,13 +164,15 @@ bool knows_sensitivity(const EvalFlags& flags) {
     return flags.options.sidecar != nullptr && !flags.options.sidecar->sensitivity.empty();
 }
 
-// Those of ec. Schedules for the wanted bits, from the sidecar's sensitivity or one that is
-// measured on the calibration text; the last one is saved. Then the one from a file, and the
-// sidecar's own.
+// What candidates take from the sidecar. Those of ec. Schedules for the wanted bits, from the
+// sidecar's sensitivity or one that is measured on the calibration text; the last one is saved.
+// Then the one from a file, and the sidecar's own.
 Status add_candidates(const EvalFlags& flags, const GgufModel& model,
                       std::vector<std::unique_ptr<bench::Candidate>>* candidates) {
     const auto layers = static_cast<size_t>(model.hparams().n_layers);
     const auto head_dim = static_cast<uint32_t>(model.hparams().head_dim);
+    for (const auto& candidate : *candidates)
+        if (flags.options.sidecar != nullptr) QUIRE_TRY(candidate->use(*flags.options.sidecar));
     const std::vector<std::string> ec = ec_names(flags);
     if (!ec.empty()) {
         if (flags.options.sidecar == nullptr)

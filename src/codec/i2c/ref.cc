@@ -1,21 +1,19 @@
 // The oracle of i2c; README.md says the same in words.
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "codec/hot/ref_side.h"
 #include "codec/i2c/i2c.h"
+#include "codec/i2c/ref_product.h"
 
 namespace quire::codec::i2c {
 namespace {
 
 using Row = std::array<float, kMaxHeadDim>;
 
-// x times a matrix [n][n], number 0 first.
 Row product(const Row& x, const float* matrix, uint32_t n) {
-    Row out{};
-    for (uint32_t d = 0; d < n; ++d)
-        for (uint32_t i = 0; i < n; ++i) out[i] = std::fma(x[d], matrix[d * n + i], out[i]);
+    Row out;
+    ref_product(x.data(), matrix, n, out.data());
     return out;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "codec/hot/ref_side.h"
+#include "codec/i2c/ref_product.h"
 #include "codec/split/split.h"
 
 namespace quire::codec::split {
@@ -20,18 +21,29 @@ struct Numbers {
     SideOf side;
 };
 
+// A row less its mean, turned and in order; NaNs when it is not finite.
+Row read_row(const Numbers& own, const float* in, uint32_t n, bool* finite) {
+    Row x, turned;
+    *finite = true;
+    for (uint32_t d = 0; d < n; ++d) {
+        x[d] = own.mean != nullptr ? in[d] - own.mean[d] : in[d];
+        *finite = *finite && std::isfinite(x[d]);
+    }
+    if (own.map.forward != nullptr)
+        i2c::ref_product(x.data(), own.map.forward, n, turned.data());
+    else
+        turned = x;
+    for (uint32_t i = 0; i < n; ++i)
+        x[i] = *finite ? turned[component_of(own.map, i)] : std::numeric_limits<float>::quiet_NaN();
+    return x;
+}
+
 uint32_t encode_side(const EncodePage& job, const Numbers& own, const float* in, size_t stride) {
     if (in == nullptr) return 0;
     uint32_t not_finite = 0;
     for (uint32_t t = job.first; t < job.last; ++t) {
-        Row x;
         bool finite = true;
-        for (uint32_t i = 0; i < job.geometry.head_dim; ++i) {
-            const uint32_t d = dim_of(own.map, i);
-            x[i] = own.mean != nullptr ? in[t * stride + d] - own.mean[d] : in[t * stride + d];
-            finite = finite && std::isfinite(x[i]);
-        }
-        if (!finite) x.fill(std::numeric_limits<float>::quiet_NaN());
+        const Row x = read_row(own, in + t * stride, job.geometry.head_dim, &finite);
         not_finite += !finite;
         for (const Part& part : {many_part(job.geometry), few_part(job.geometry)})
             hot::ref_encode_token(part.shape, own.side(part.shape), t, x.data() + part.first,
@@ -40,18 +52,29 @@ uint32_t encode_side(const EncodePage& job, const Numbers& own, const float* in,
     return not_finite;
 }
 
+// Back to a row as it was.
+void write_row(const Numbers& own, const float* coded, uint32_t n, float* out) {
+    Row turned;
+    for (uint32_t i = 0; i < n; ++i) turned[component_of(own.map, i)] = coded[i];
+    if (own.map.forward != nullptr)
+        i2c::ref_product(turned.data(), own.map.back, n, out);
+    else
+        std::copy_n(turned.begin(), n, out);
+    for (uint32_t d = 0; own.mean != nullptr && d < n; ++d) out[d] = out[d] + own.mean[d];
+}
+
 void decode_side(const DecodePage& job, const Numbers& own, float* out, size_t stride) {
     if (out == nullptr) return;
+    const uint32_t n = job.geometry.head_dim;
     for (uint32_t t = job.first; t < job.last; ++t) {
         Row x;
         for (const Part& part : {many_part(job.geometry), few_part(job.geometry)})
             hot::ref_decode_token(part.shape, own.side(part.shape), t, job.page + part.offset,
                                   job.original_space, x.data() + part.first);
-        float* row = out + t * stride;
-        for (uint32_t i = 0; i < job.geometry.head_dim; ++i) {
-            const uint32_t d = job.original_space ? dim_of(own.map, i) : i;
-            row[d] = job.original_space && own.mean != nullptr ? x[i] + own.mean[d] : x[i];
-        }
+        if (job.original_space)
+            write_row(own, x.data(), n, out + t * stride);
+        else
+            std::copy_n(x.begin(), n, out + t * stride);
     }
 }
 

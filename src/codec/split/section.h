@@ -13,10 +13,6 @@ namespace quire::codec::split {
 struct HeadOrders {
     std::vector<uint16_t> k, v;
 
-    // Borrows.
-    RowMap k_map() const { return {.order = k.data()}; }
-    RowMap v_map() const { return {.order = v.data()}; }
-
     friend bool operator==(const HeadOrders&, const HeadOrders&) = default;
 };
 

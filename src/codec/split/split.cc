@@ -27,7 +27,7 @@ CodecRow row() {
         .version = kVersion,
         .folder = "split",
         .pattern = "tq2.5",
-        .summary = "dimensions that vary most as k3v3, the others as k2v2",
+        .summary = "turned likewise; components that vary most as k3v3, the others as k2v2",
         .unit = Unit::token,
         .can = {.random_access = true},
         .specs = [] { return std::span<const CodecSpec>(kSpecs); },

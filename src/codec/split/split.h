@@ -1,4 +1,5 @@
-// tq2.5: dimensions that vary most get three bits, the others two. README.md has the formula.
+// tq2.5: components of a row that vary most get three bits, the others two. README.md has the
+// formula.
 #pragma once
 
 #include "codec/codec.h"
@@ -19,14 +20,14 @@ void avx512_decode(const DecodePage& job);
 inline constexpr int kManyBits = 3;
 inline constexpr int kFewBits = 2;
 
-// Some dimensions of all tokens: a page of the hot family within the page.
+// Some components of all tokens: a page of the hot family within the page.
 struct Part {
     hot::Shape shape;
-    uint32_t first;  // of the order of dimensions
+    uint32_t first;  // of the order of components
     size_t offset;   // in the page
 };
 
-// As many sixteens of dimensions as half of them have get three bits, rounded down.
+// As many sixteens of components as half of them have get three bits, rounded down.
 [[gnu::always_inline]] constexpr uint32_t many_dims(uint32_t head_dim) {
     return head_dim / 32 * 16;
 }
@@ -40,8 +41,8 @@ struct Part {
             hot::page_bytes(many.shape)};
 }
 
-// The dimension that comes `i`th.
-[[gnu::always_inline]] constexpr uint32_t dim_of(const RowMap& map, uint32_t i) {
+// The component that comes `i`th.
+[[gnu::always_inline]] constexpr uint32_t component_of(const RowMap& map, uint32_t i) {
     return map.order != nullptr ? map.order[i] : i;
 }
 
