@@ -56,7 +56,11 @@ Foretelling foretelling(uint32_t back, const std::vector<float>& sizes,
     out.weights.resize(weights.size());
     for (size_t o = 0; o < outputs; ++o) {
         float largest = 0;
-        const auto weight = [&](size_t i) { return weights[i * outputs + o] * sizes[i]; };
+        // Of any numbers: what a float cannot hold is the largest that it can.
+        constexpr float kMost = std::numeric_limits<float>::max();
+        const auto weight = [&](size_t i) {
+            return std::clamp(weights[i * outputs + o] * sizes[i], -kMost, kMost);
+        };
         for (size_t i = 0; i < dims; ++i) largest = std::max(largest, std::fabs(weight(i)));
         const float scale = largest > 0 ? std::min(largest, kWeightLargest) / kWeightMax : 1;
         int32_t sum = 0;
