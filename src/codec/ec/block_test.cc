@@ -78,6 +78,16 @@ TEST(EcBlock, TheEndsOfTheStepsComeBackToo) {
     }
 }
 
+// A sidecar from outside may hold any finite numbers.
+TEST(EcBlock, WeightsOfAnySizeAreSafe) {
+    for (const float weight : {1e-45f, 1e-40f, 3e38f, -3e38f}) {
+        const Model model = foretold_model(3, weight);
+        const BlockCoder coder = coder_of(model, 3);
+        const std::vector<std::byte> bytes = encoded(coder, random_rows(3, 32), 32);
+        EXPECT_EQ(decoded(coder, bytes, 32).size(), 3u) << weight;
+    }
+}
+
 TEST(EcBlock, AnyNumberOfTokens) {
     const Model model = foretold_model(3, 0.9f);
     const BlockCoder coder = coder_of(model, 3);

@@ -62,7 +62,9 @@ Foretelling foretelling(uint32_t back, const std::vector<float>& sizes,
             return std::clamp(weights[i * outputs + o] * sizes[i], -kMost, kMost);
         };
         for (size_t i = 0; i < dims; ++i) largest = std::max(largest, std::fabs(weight(i)));
-        const float scale = largest > 0 ? std::min(largest, kWeightLargest) / kWeightMax : 1;
+        // Weights whose scale would be no number above 0 are zeros.
+        constexpr float kLeast = std::numeric_limits<float>::min() * (kWeightMax + 1);
+        const float scale = largest > kLeast ? std::min(largest, kWeightLargest) / kWeightMax : 1;
         int32_t sum = 0;
         for (size_t i = 0; i < dims; ++i) {
             const auto w = static_cast<int8_t>(std::nearbyint(
