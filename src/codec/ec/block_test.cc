@@ -38,15 +38,6 @@ BlockRows decoded(const BlockCoder& coder, std::span<const std::byte> bytes, uin
     return rows;
 }
 
-double mean_square(const BlockRows& a, const BlockRows& b) {
-    double sum = 0, numbers = 0;
-    for (size_t l = 0; l < a.size(); ++l)
-        for (size_t s = 0; s < 2; ++s)
-            for (size_t i = 0; i < a[l][s].size(); ++i, ++numbers)
-                sum += std::pow(double{a[l][s][i]} - double{b[l][s][i]}, 2);
-    return sum / numbers;
-}
-
 TEST(EcBlock, ErrorIsThatOfTheStepAndBitsAreThoseAskedFor) {
     const Model model = small_model(3);
     for (const double bits : {4.0, 3.0, 2.0, 1.0}) {

@@ -12,15 +12,6 @@ namespace {
 
 constexpr uint32_t kLayeredTokens = 128;
 
-double error_of(const BlockRows& a, const BlockRows& b) {
-    double sum = 0, numbers = 0;
-    for (size_t l = 0; l < a.size(); ++l)
-        for (size_t s = 0; s < 2; ++s)
-            for (size_t i = 0; i < a[l][s].size(); ++i, ++numbers)
-                sum += std::pow(double{a[l][s][i]} - double{b[l][s][i]}, 2);
-    return sum / numbers;
-}
-
 LayeredCoder layered_coder(const Model& model, double base_bits, double more_bits) {
     auto made = LayeredCoder::create(model, whole_chain(model), base_bits, more_bits);
     EXPECT_TRUE(made.ok()) << made.error().message;
@@ -40,14 +31,15 @@ TEST(EcLayered, TheBaseAloneIsCoarseAndBothAreNearlyOneBlockOfTheirBits) {
         BlockScratch block;
         ASSERT_TRUE(coder.base().decode(base, kLayeredTokens, keeps(&coarse), &block).ok());
         ASSERT_TRUE(coder.decode(base, more, kLayeredTokens, keeps(&fine), &scratch).ok());
-        EXPECT_LT(error_of(rows, fine) * 6, error_of(rows, coarse)) << base_bits;
+        EXPECT_LT(mean_square(rows, fine) * 6, mean_square(rows, coarse)) << base_bits;
         // One block of as many bytes, for what two parts cost: less than half a bit a number.
         const double bits = 8.0 * static_cast<double>(base.size() + more.size()) / numbers;
         auto one = BlockCoder::create(model, whole_chain(model), bits);
         ASSERT_TRUE(one.ok());
         one->encode(kLayeredTokens, reads(rows), &block, &whole);
         ASSERT_TRUE(one->decode(whole, kLayeredTokens, keeps(&single), &block).ok());
-        EXPECT_LT(std::log2(error_of(rows, fine) / error_of(rows, single)) / 2, 0.5) << base_bits;
+        EXPECT_LT(std::log2(mean_square(rows, fine) / mean_square(rows, single)) / 2, 0.5)
+            << base_bits;
     }
 }
 

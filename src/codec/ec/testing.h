@@ -1,6 +1,7 @@
 // A small model for ec's tests, and rows that are like it.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -93,6 +94,16 @@ inline BlockCoder::Rows keeps(BlockRows* rows) {
         (*rows)[layer][0].assign(from.k.begin(), from.k.end());
         (*rows)[layer][1].assign(from.v.begin(), from.v.end());
     };
+}
+
+// Of the differences.
+inline double mean_square(const BlockRows& a, const BlockRows& b) {
+    double sum = 0, numbers = 0;
+    for (size_t l = 0; l < a.size(); ++l)
+        for (size_t s = 0; s < 2; ++s)
+            for (size_t i = 0; i < a[l][s].size(); ++i, ++numbers)
+                sum += std::pow(double{a[l][s][i]} - double{b[l][s][i]}, 2);
+    return sum / numbers;
 }
 
 inline std::vector<uint16_t> whole_chain(const Model& model) {

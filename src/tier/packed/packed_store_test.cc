@@ -2,8 +2,6 @@
 #include "tier/packed/packed_store.h"
 
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
 
