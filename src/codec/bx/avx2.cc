@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#include "base/prefetch.h"
 #include "codec/bx/bx.h"
 #include "codec/bx/byte_moves.h"
 #include "codec/bx/plan.h"
@@ -41,6 +42,7 @@ void split(const uint16_t* words, size_t side, uint8_t* rest, uint8_t* exponents
         return _mm256_and_si256(_mm256_srli_epi16(w, 7), byte);
     };
     for (size_t i = 0; i < side; i += 32) {
+        prefetch_l1(words + i + side);  // the next side, most often
         const __m256i a = load(words + i), b = load(words + i + 16);
         store(rest + i, bytes_of(rest_of(a), rest_of(b)));
         store(exponents + i, bytes_of(exponent_of(a), exponent_of(b)));

@@ -28,10 +28,17 @@ struct Planes {
 [[gnu::always_inline]] inline SideHeader choose(const uint32_t* counts, size_t side,
                                                 Planes* planes) {
     SideHeader header;
+    // Windows below the first one that holds a number hold none, and those beyond the lowest one
+    // that holds the last number hold no more than it does.
+    uint32_t lowest = 0, highest = 255;
+    while (lowest < highest && counts[lowest] == 0) ++lowest;
+    while (lowest < highest && counts[highest] == 0) --highest;
+    const uint32_t first = std::min(lowest - std::min(lowest, kWindow - 1), 256 - kWindow);
     uint32_t sum = 0;
-    for (uint32_t e = 0; e < kWindow; ++e) sum += counts[e];
+    for (uint32_t e = first; e < first + kWindow; ++e) sum += counts[e];
     uint32_t best = sum;
-    for (uint32_t base = 1; base + kWindow <= 256; ++base) {
+    header.base = static_cast<uint8_t>(first);
+    for (uint32_t base = first + 1; base + kWindow <= highest + 1; ++base) {
         sum += counts[base + kWindow - 1] - counts[base - 1];
         if (sum <= best) continue;
         best = sum;

@@ -109,7 +109,7 @@ __m256i read_half(SymbolReader* reader, const uint32_t* slots, __m256i states, _
     return _mm256_blendv_epi8(next, more, low);
 }
 
-void read(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t* symbols) {
+void read_runs(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t* symbols) {
     uint32_t first = 0;
     for (; first + kLanes <= tokens && reader->left_words >= kLanes; first += kLanes) {
         auto* states = reinterpret_cast<__m256i*>(reader->states + size_t{reader->turn} * kLanes);
@@ -122,7 +122,14 @@ void read(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t
         Avx2::store_u8(symbols + first, symbol);
     }
     // Short runs, and those near the end.
-    if (first < tokens) ref_read(reader, table, tokens - first, symbols + first);
+    if (first < tokens) ref_read_runs(reader, table, tokens - first, symbols + first);
+}
+
+void read(SymbolReader* reader, const SymbolRows& rows, uint8_t* symbols) {
+    for (uint32_t i = 0; i < rows.components; ++i) {
+        const size_t c = rows.order[i];
+        read_runs(reader, rows.tables[rows.classes[c]], rows.tokens, symbols + c * rows.stride);
+    }
 }
 
 }  // namespace

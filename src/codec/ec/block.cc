@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <ranges>
 
+#include "base/aligned_vector.h"
 #include "base/check.h"
 #include "codec/ec/chain.h"
 
@@ -47,8 +49,8 @@ class Varints {
 };
 
 // Grows only.
-template <typename T>
-T* room(std::vector<T>* buffer, size_t n) {
+template <typename Vector>
+typename Vector::value_type* room(Vector* buffer, size_t n) {
     if (buffer->size() < n) buffer->resize(n);
     return buffer->data();
 }
@@ -56,10 +58,10 @@ T* room(std::vector<T>* buffer, size_t n) {
 }  // namespace
 
 struct BlockScratch::Buffers {
-    std::vector<float> rows, columns, expected, components;
-    std::vector<uint8_t> symbols, history;
-    std::vector<float> history_scales;
-    std::vector<int32_t> integers;
+    AlignedVector<float> rows, columns, expected, components;
+    AlignedVector<uint8_t> symbols, history;
+    AlignedVector<float> history_scales;
+    std::vector<uint8_t> seen;
     std::vector<uint16_t> used, all;
     std::vector<std::byte> words, escapes;
     // Of the last block that had another step than its coder's, and whose it was.
@@ -77,8 +79,8 @@ namespace {
 // What was decoded of the last heads.
 class History {
  public:
-    History(uint32_t heads, uint32_t dims_max, uint32_t stride, std::vector<uint8_t>* bytes,
-            std::vector<float>* scales)
+    History(uint32_t heads, uint32_t dims_max, uint32_t stride, AlignedVector<uint8_t>* bytes,
+            AlignedVector<float>* scales)
         : heads_(heads),
           stride_(stride),
           head_bytes_(size_t{dims_max} * stride),
@@ -120,8 +122,7 @@ struct Work {
 
     // Columns of what is expected of a head; `then` is read after that.
     void expect(const HeadPlan& plan, size_t head, float* columns, Upcoming then) const {
-        for (uint32_t d = 0; d < plan.dims; ++d)
-            std::fill_n(columns + size_t{d} * stride, stride, plan.mean[d]);
+        kernels.repeat(plan.mean.data(), plan.dims, stride, columns);
         for (size_t i = 0; i < plan.foretold_by.size(); ++i) {
             const Foretelling& one = plan.foretold_by[i];
             const bool last = i + 1 == plan.foretold_by.size();
@@ -174,31 +175,38 @@ struct BlockCoder::Encoding {
         work.kernels.to_columns(rows, work.tokens, plan.dims, work.stride, columns);
         work.expect(plan, index, expected, upcoming(plan.components));
         not_finite += work.kernels.subtract(columns, expected, plan.dims, work.stride);
-        std::fill_n(components, numbers, 0.0f);
+        std::memset(components, 0, numbers * sizeof(float));
         work.multiply(plan.components, plan.dims,
                       std::span<const uint16_t>(buffers.all).first(plan.dims), columns, components,
                       plan.foretells ? upcoming(plan.restore) : Upcoming{});
-        buffers.used.clear();
-        for (uint32_t c = 0; c < plan.dims; ++c)
-            component(plan, c, components + size_t{c} * work.stride);
+        float* decoded = columns;  // those were used up
+        quantise(plan, components, decoded);
         if (!plan.foretells) return;
-        work.multiply(plan.restore, plan.dims, buffers.used, components, expected,
+        work.multiply(plan.restore, plan.dims, buffers.used, decoded, expected,
                       first_weights(chain.heads, index));
         work.history.keep(work.kernels, plan, index, expected);
     }
 
-    void component(const HeadPlan& plan, uint32_t c, float* x) {
-        const Steps steps = chain.steps_of(plan, chain.rate, c);
-        int32_t* integers = room(&buffers.integers, work.stride);
-        uint8_t* symbols = buffers.symbols.data() + (plan.first_component + c) * work.stride;
-        const bool escapes = work.kernels.quantise(steps, x, work.stride, symbols, integers);
-        std::fill(symbols + work.tokens, symbols + work.stride, kZeroSymbol);
-        if (work.kernels.dequantise(steps, symbols, work.stride, x) != 0)
-            buffers.used.push_back(static_cast<uint16_t>(c));
-        for (uint32_t t = 0; escapes && t < work.tokens; ++t) {
-            if (std::abs(integers[t]) < kLargest) continue;
-            put_varint(static_cast<uint32_t>(std::abs(integers[t]) - kLargest), &buffers.escapes);
-            x[t] = number_of(steps, integers[t]);
+    // x become symbols and what the decoder will have of them.
+    void quantise(const HeadPlan& plan, float* x, float* numbers) {
+        const Components head = chain.components_of(plan, chain.rate, work.stride);
+        for (uint32_t c = 0; work.tokens < work.stride && c < plan.dims; ++c)
+            std::fill_n(x + size_t{c} * work.stride + work.tokens, work.stride - work.tokens, 0.0f);
+        work.kernels.quantise(head, x, buffers.symbols.data() + plan.first_component * work.stride,
+                              numbers, room(&buffers.seen, plan.dims));
+        buffers.used.clear();
+        for (uint32_t c = 0; c < plan.dims; ++c) {
+            if (buffers.seen[c] != kSeenNone) buffers.used.push_back(static_cast<uint16_t>(c));
+            if ((buffers.seen[c] & kSeenEscape) != 0)
+                escape(head, x + size_t{c} * work.stride);
+        }
+    }
+
+    void escape(const Components& head, const float* x) {
+        for (uint32_t t = 0; t < work.tokens; ++t) {
+            const int32_t size = std::abs(integer_of(head.inverse, x[t]));
+            if (size >= kLargest)
+                put_varint(static_cast<uint32_t>(size - kLargest), &buffers.escapes);
         }
     }
 
@@ -210,9 +218,10 @@ struct BlockCoder::Encoding {
         std::ranges::fill(writer.states, kStateLow);
         const uint64_t runs = chain.components * uint64_t{work.stride / kLanes};
         writer.turn = static_cast<uint32_t>(runs % kGroups);
-        for (size_t c = chain.components; c-- > 0;)
-            work.kernels.write(&writer, chain.tables[chain.rate.classes[c]], work.tokens,
-                               buffers.symbols.data() + c * work.stride);
+        for (const Chain::Layer& layer : std::views::reverse(chain.layers))
+            work.kernels.write(&writer,
+                               chain.symbols_of(layer, chain.rate, work.tokens, work.stride),
+                               buffers.symbols.data() + layer.first_component * work.stride);
         const size_t word_bytes = static_cast<size_t>(words + room_bytes - writer.end);
         const Header header{std::bit_cast<uint32_t>(chain.rate.step),
                             static_cast<uint32_t>(word_bytes / kWordBytes)};
@@ -262,16 +271,18 @@ struct BlockCoder::Decoding {
     SymbolReader reader;
     Varints escapes;
 
-    void head(size_t index, float* rows) {
+    void symbols(const Chain::Layer& layer) {
+        work.kernels.read(&reader, chain.symbols_of(layer, rate, work.tokens, work.stride),
+                          room(&buffers.symbols, size_t{layer.components} * work.stride));
+    }
+
+    // `symbols`: the head's.
+    void head(size_t index, const uint8_t* symbols, float* rows) {
         const HeadPlan& plan = chain.heads[index];
         const size_t numbers = size_t{plan.dims} * work.stride;
         float* columns = room(&buffers.expected, numbers);
         float* components = room(&buffers.components, numbers);
-        uint8_t* symbols = room(&buffers.symbols, numbers);
-        buffers.used.clear();
-        for (uint32_t c = 0; c < plan.dims; ++c)
-            component(plan, c, symbols + size_t{c} * work.stride,
-                      components + size_t{c} * work.stride);
+        dequantise(plan, symbols, components);
         work.expect(plan, index, columns, upcoming(plan.restore));
         work.multiply(plan.restore, plan.dims, buffers.used, components, columns,
                       first_weights(chain.heads, index));
@@ -279,18 +290,24 @@ struct BlockCoder::Decoding {
         work.kernels.to_rows(columns, work.tokens, plan.dims, work.stride, rows);
     }
 
-    void component(const HeadPlan& plan, uint32_t c, uint8_t* symbols, float* x) {
-        const RansTable& table = chain.tables[rate.classes[plan.first_component + c]];
-        const Steps steps = chain.steps_of(plan, rate, c);
-        work.kernels.read(&reader, table, work.tokens, symbols);
-        const uint32_t seen = work.kernels.dequantise(steps, symbols, work.stride, x);
-        if (seen != 0) buffers.used.push_back(static_cast<uint16_t>(c));
-        if ((seen & 2) == 0) return;
+    void dequantise(const HeadPlan& plan, const uint8_t* symbols, float* x) {
+        const Components head = chain.components_of(plan, rate, work.stride);
+        work.kernels.dequantise(head, symbols, x, room(&buffers.seen, plan.dims));
+        buffers.used.clear();
+        for (uint32_t c = 0; c < plan.dims; ++c) {
+            if (buffers.seen[c] != kSeenNone) buffers.used.push_back(static_cast<uint16_t>(c));
+            if ((buffers.seen[c] & kSeenEscape) != 0)
+                escape(head, head.shrinks[head.classes[c]], symbols + size_t{c} * work.stride,
+                       x + size_t{c} * work.stride);
+        }
+    }
+
+    void escape(const Components& head, const Shrink& shrink, const uint8_t* symbols, float* x) {
         for (uint32_t t = 0; t < work.tokens; ++t) {
             const int32_t integer = symbols[t] - kLargest;
             if (std::abs(integer) < kLargest) continue;
             const int32_t more = escapes.next();
-            x[t] = number_of(steps, integer > 0 ? integer + more : integer - more);
+            x[t] = number_of(head.step, shrink, integer > 0 ? integer + more : integer - more);
         }
     }
 
@@ -347,8 +364,11 @@ Status BlockCoder::decode(std::span<const std::byte> bytes, uint32_t tokens, con
         const size_t head_numbers = size_t{tokens} * layer.head_dim;
         const size_t side = layer.kv_heads * head_numbers;
         float* rows = room(&buffers.rows, 2 * side);
+        job.symbols(layer);
         for (size_t h = 0; h < size_t{2} * layer.kv_heads; ++h)
-            job.head(layer.first_head + h, rows + h * head_numbers);
+            job.head(layer.first_head + h,
+                     buffers.symbols.data() + h * layer.head_dim * stride,
+                     rows + h * head_numbers);
         landed(i, {{rows, side}, {rows + side, side}});
     }
     if (!job.ended_well()) return damaged();

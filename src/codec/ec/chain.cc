@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -140,13 +141,35 @@ Rate BlockCoder::Chain::rate_of(float step) const {
         for (const float deviation : head.deviations)
             out.classes.push_back(
                 static_cast<uint8_t>(class_of(double{deviation}, double{step * head.step})));
+    out.order.resize(components);
+    for (const Layer& layer : layers) {
+        const std::span own = std::span(out.order).subspan(layer.first_component, layer.components);
+        std::iota(own.begin(), own.end(), 0u);
+        std::ranges::stable_sort(
+            own, {}, [&](uint32_t c) { return out.classes[layer.first_component + c]; });
+    }
     return out;
 }
 
-Steps BlockCoder::Chain::steps_of(const HeadPlan& head, const Rate& own, uint32_t component) const {
-    const ClassModel& model = classes[own.classes[head.first_component + component]];
+Components BlockCoder::Chain::components_of(const HeadPlan& head, const Rate& own,
+                                            uint32_t stride) const {
     const float step = own.step * head.step;
-    return {step, 1 / step, model.shrink_one, model.shrink_more};
+    return {.step = step,
+            .inverse = 1 / step,
+            .shrinks = shrinks.data(),
+            .classes = own.classes.data() + head.first_component,
+            .dims = head.dims,
+            .stride = stride};
+}
+
+SymbolRows BlockCoder::Chain::symbols_of(const Layer& layer, const Rate& own, uint32_t tokens,
+                                         uint32_t stride) const {
+    return {.tables = tables.data(),
+            .classes = own.classes.data() + layer.first_component,
+            .order = own.order.data() + layer.first_component,
+            .components = layer.components,
+            .tokens = tokens,
+            .stride = stride};
 }
 
 Status check_chain(const Model& model, std::span<const uint16_t> chain) {
@@ -216,7 +239,9 @@ Result<BlockCoder> BlockCoder::create(const Model& model, std::vector<uint16_t> 
     std::vector<const HeadModel*> decoded;
     for (const uint16_t layer : chain) {
         const SidecarLayer& shape = model.layers[layer];
-        made->layers.push_back({shape.kv_heads, shape.head_dim, made->heads.size()});
+        made->layers.push_back({shape.kv_heads, shape.head_dim, made->heads.size(),
+                                made->components,
+                                static_cast<uint32_t>(numbers_of(shape))});
         for (const HeadModel* head : heads_of(model, layer)) {
             HeadPlan plan(*head);
             plan.foretold_by = split_weights(*head, decoded);
@@ -231,8 +256,10 @@ Result<BlockCoder> BlockCoder::create(const Model& model, std::vector<uint16_t> 
             decoded.push_back(head);
         }
     }
-    made->classes = model.classes;
-    for (const ClassModel& one : model.classes) made->tables.emplace_back(one.frequencies);
+    for (const ClassModel& one : model.classes) {
+        made->tables.emplace_back(one.frequencies);
+        made->shrinks.push_back({one.shrink_one, one.shrink_more});
+    }
     const Coder coder(model);
     // Blocks name their step as a float, and the nearest one may lie just outside.
     const auto low = static_cast<float>(coder.steps().low);

@@ -36,6 +36,8 @@ struct HeadPlan {
 struct Rate {
     float step = 0;
     std::vector<uint8_t> classes;  // of every component of the chain
+    // Layer by layer, components of the layer from its first on: those of one class together.
+    std::vector<uint32_t> order;
 };
 
 struct BlockCoder::Chain {
@@ -44,11 +46,13 @@ struct BlockCoder::Chain {
         uint32_t kv_heads = 0;
         uint32_t head_dim = 0;
         size_t first_head = 0;
+        size_t first_component = 0;
+        uint32_t components = 0;
     };
     std::vector<Layer> layers;
     std::vector<HeadPlan> heads;  // in the order of coding
-    std::vector<ClassModel> classes;
     std::vector<RansTable> tables;
+    std::vector<Shrink> shrinks;  // by class
     Rate rate;
     double step_low = 0, step_high = 0;  // steps that a block may have
     size_t components = 0;               // of all heads
@@ -56,7 +60,11 @@ struct BlockCoder::Chain {
     uint32_t reach = 0;  // heads back, at most
 
     Rate rate_of(float step) const;
-    Steps steps_of(const HeadPlan& head, const Rate& rate, uint32_t component) const;
+    // Of a head in columns of this stride.
+    Components components_of(const HeadPlan& head, const Rate& rate, uint32_t stride) const;
+    // Symbols of a layer.
+    SymbolRows symbols_of(const Layer& layer, const Rate& rate, uint32_t tokens,
+                          uint32_t stride) const;
 };
 
 // invalid, unsupported: BlockCoder::create.

@@ -1,6 +1,7 @@
 // A block's arithmetic over an ISA vocabulary V: codec/isa's, and what each file adds to it.
 #pragma once
 
+#include "base/aligned_vector.h"
 #include "base/prefetch.h"
 #include "codec/ec/kernel_sets.h"
 
@@ -80,46 +81,66 @@ template <class V, uint32_t kVectors, uint32_t kPanels>
         }
 }
 
-// A tile's share of what comes next.
-[[gnu::always_inline]] inline void fetch(const Upcoming& upcoming, uint32_t tile, uint32_t tiles) {
-    const auto* bytes = static_cast<const char*>(upcoming.bytes);
-    const size_t share = (upcoming.n + tiles - 1) / tiles;
-    for (size_t i = tile * share; i < (tile + 1) * share; i += 64) prefetch_l1(bytes + i);
-}
+// Fetches what comes next, so much with each of some tiles.
+class Fetch {
+ public:
+    Fetch(const Upcoming& upcoming, uint32_t tiles)
+        : at_(static_cast<const char*>(upcoming.bytes)), share_((upcoming.n + tiles - 1) / tiles) {}
+    [[gnu::always_inline]] void some() {
+        for (const char* end = at_ + share_; at_ < end; at_ += kCacheLineBytes) prefetch_l1(at_);
+    }
 
-template <class V>
-void multiply(const Product& job) {
+ private:
+    const char* at_;
+    size_t share_;
+};
+
+// Calls tile.template operator()<vectors, panels>(job, output, token) for all of a job.
+template <class V, class Job, class Tile>
+[[gnu::always_inline]] inline void each_tile(const Job& job, const Tile& tile) {
     uint32_t t = 0;
+    Fetch fetch(job.upcoming, job.outputs / kPanel);
     if constexpr (V::kTileVectors >= 4)
         for (; t + 4 * kLanes <= job.stride; t += 4 * kLanes)
             for (uint32_t o = 0; o < job.outputs; o += kPanel) {
-                if (t == 0) fetch(job.upcoming, o / kPanel, job.outputs / kPanel);
-                multiply_tile<V, 4, 1>(job, o, t);
+                if (t == 0) fetch.some();
+                tile.template operator()<4, 1>(job, o, t);
             }
     if constexpr (V::kTileVectors >= 2)
         for (; t + 2 * kLanes <= job.stride; t += 2 * kLanes)
             for (uint32_t o = 0; o < job.outputs; o += 2 * kPanel)
-                multiply_tile<V, 2, 2>(job, o, t);
+                tile.template operator()<2, 2>(job, o, t);
     for (; t < job.stride; t += kLanes)
         for (uint32_t o = 0; o < job.outputs; o += V::kTileVectors * kPanel)
-            multiply_tile<V, 1, V::kTileVectors>(job, o, t);
+            tile.template operator()<1, V::kTileVectors>(job, o, t);
+}
+
+// The usual block has addresses that the compiler knows, a twelfth faster. The job is a copy, which
+// no store can change.
+template <class V, class Job, class Tile>
+[[gnu::always_inline]] inline void whole(Job job, const Tile& tile) {
+    constexpr uint32_t kUsualTokens = 64;
+    if (job.stride != kUsualTokens) return each_tile<V>(job, tile);
+    job.stride = kUsualTokens;
+    each_tile<V>(job, tile);
+}
+
+template <class V>
+void multiply(const Product& job) {
+    whole<V>(job, []<uint32_t kVectors, uint32_t kPanels>(const Product& one, uint32_t o,
+                                                          uint32_t t)
+                      __attribute__((always_inline)) {
+                          multiply_tile<V, kVectors, kPanels>(one, o, t);
+                      });
 }
 
 template <class V>
 void predict(const Prediction& job) {
-    uint32_t t = 0;
-    if constexpr (V::kTileVectors >= 4)
-        for (; t + 4 * kLanes <= job.stride; t += 4 * kLanes)
-            for (uint32_t o = 0; o < job.outputs; o += kPanel) {
-                if (t == 0) fetch(job.upcoming, o / kPanel, job.outputs / kPanel);
-                predict_tile<V, 4, 1>(job, o, t);
-            }
-    if constexpr (V::kTileVectors >= 2)
-        for (; t + 2 * kLanes <= job.stride; t += 2 * kLanes)
-            for (uint32_t o = 0; o < job.outputs; o += 2 * kPanel) predict_tile<V, 2, 2>(job, o, t);
-    for (; t < job.stride; t += kLanes)
-        for (uint32_t o = 0; o < job.outputs; o += V::kTileVectors * kPanel)
-            predict_tile<V, 1, V::kTileVectors>(job, o, t);
+    whole<V>(job, []<uint32_t kVectors, uint32_t kPanels>(const Prediction& one, uint32_t o,
+                                                          uint32_t t)
+                      __attribute__((always_inline)) {
+                          predict_tile<V, kVectors, kPanels>(one, o, t);
+                      });
 }
 
 template <class V>
@@ -155,6 +176,15 @@ void to_rows(const float* columns, uint32_t tokens, uint32_t dims, uint32_t stri
             for (uint32_t i = 0; t + i < tokens; ++i)
                 V::store(out + size_t{i} * dims, V::load(some + size_t{i} * kLanes));
         }
+}
+
+template <class V>
+void repeat(const float* numbers, uint32_t dims, uint32_t stride, float* columns) {
+    for (uint32_t d = 0; d < dims; ++d) {
+        const auto number = V::set1(numbers[d]);
+        for (uint32_t t = 0; t < stride; t += kLanes, columns += kLanes)
+            V::store(columns, number);
+    }
 }
 
 template <class V>
@@ -206,46 +236,75 @@ void remember(const Remember& job) {
 }
 
 template <class V>
-bool quantise(const Steps& steps, const float* x, uint32_t stride, uint8_t* symbols,
-              int32_t* integers) {
-    const auto most = V::set1(float{kIntegerMax}), least = V::set1(-float{kIntegerMax});
-    const auto high = V::iset1(kLargest), low = V::iset1(-kLargest);
-    auto top = V::iset1(0);
-    for (uint32_t t = 0; t < stride; t += kLanes) {
-        const auto scaled = V::mul(V::load(x + t), V::set1(steps.inverse));
-        const auto integer = V::to_int(V::max(V::min(scaled, most), least));
-        V::store_bytes(reinterpret_cast<uint8_t*>(integers + t), integer);
-        top = V::imax(top, V::imax(integer, V::isub(V::iset1(0), integer)));
-        const auto inside = V::imax(V::if_less(integer, high, integer, high), low);
-        V::store_u8(symbols + t, V::iadd(inside, high));
+struct Levels {
+    typename V::i32 shrink_one, shrink_more;
+    typename V::f32 step;
+    explicit Levels(float step_, const Shrink& shrink)
+        : shrink_one(V::bits(V::set1(shrink.one))),
+          shrink_more(V::bits(V::set1(shrink.more))),
+          step(V::set1(step_)) {}
+    // Of integers and their sizes.
+    [[gnu::always_inline]] typename V::f32 numbers(typename V::i32 integer,
+                                                   typename V::i32 size) const {
+        const auto zero = V::iset1(0);
+        const auto shrink =
+            V::from_bits(V::if_less(size, V::iset1(2), shrink_one, shrink_more));
+        const auto value = V::bits(V::mul(V::sub(V::to_float(size), shrink), step));
+        const auto sign = V::iand(integer, V::iset1(INT32_MIN));
+        return V::from_bits(V::if_less(zero, size, V::ior(value, sign), zero));
     }
-    return V::largest(top) >= kLargest;
+};
+
+inline uint8_t seen_of(int32_t largest) {
+    if (largest == 0) return kSeenNone;
+    return largest < kLargest ? kSeenNumber : kSeenNumber | kSeenEscape;
 }
 
 template <class V>
-uint32_t dequantise(const Steps& steps, const uint8_t* symbols, uint32_t stride, float* x) {
+void dequantise(const Components& head, const uint8_t* symbols, float* x, uint8_t* seen) {
     const auto zero = V::iset1(0);
-    const auto one = V::bits(V::set1(steps.shrink_one));
-    const auto more = V::bits(V::set1(steps.shrink_more));
-    auto top = zero;
-    for (uint32_t t = 0; t < stride; t += kLanes) {
-        const auto integer = V::isub(V::load_u8(symbols + t), V::iset1(kLargest));
-        const auto size = V::imax(integer, V::isub(zero, integer));
-        top = V::imax(top, size);
-        const auto shrink = V::from_bits(V::if_less(size, V::iset1(2), one, more));
-        const auto value = V::bits(V::mul(V::sub(V::to_float(size), shrink), V::set1(steps.step)));
-        const auto sign = V::iand(integer, V::iset1(INT32_MIN));
-        V::store(x + t, V::from_bits(V::if_less(zero, size, V::ior(value, sign), zero)));
+    for (uint32_t c = 0; c < head.dims; ++c, symbols += head.stride, x += head.stride) {
+        const Levels<V> levels(head.step, head.shrinks[head.classes[c]]);
+        auto top = zero;
+        for (uint32_t t = 0; t < head.stride; t += kLanes) {
+            const auto integer = V::isub(V::load_u8(symbols + t), V::iset1(kLargest));
+            const auto size = V::imax(integer, V::isub(zero, integer));
+            top = V::imax(top, size);
+            V::store(x + t, levels.numbers(integer, size));
+        }
+        seen[c] = seen_of(V::largest(top));
     }
-    const int32_t largest = V::largest(top);
-    return (largest > 0 ? 1u : 0u) | (largest >= kLargest ? 2u : 0u);
+}
+
+template <class V>
+void quantise(const Components& head, const float* x, uint8_t* symbols, float* numbers,
+              uint8_t* seen) {
+    const auto most = V::set1(float{kIntegerMax}), least = V::set1(-float{kIntegerMax});
+    const auto high = V::iset1(kLargest), low = V::iset1(-kLargest), zero = V::iset1(0);
+    const auto inverse = V::set1(head.inverse);
+    for (uint32_t c = 0; c < head.dims; ++c) {
+        const Levels<V> levels(head.step, head.shrinks[head.classes[c]]);
+        auto top = zero;
+        for (uint32_t t = 0; t < head.stride; t += kLanes, x += kLanes) {
+            const auto scaled = V::mul(V::load(x), inverse);
+            const auto integer = V::to_int(V::max(V::min(scaled, most), least));
+            const auto size = V::imax(integer, V::isub(zero, integer));
+            top = V::imax(top, size);
+            const auto inside = V::imax(V::if_less(integer, high, integer, high), low);
+            V::store_u8(symbols, V::iadd(inside, high));
+            V::store(numbers, levels.numbers(integer, size));
+            symbols += kLanes, numbers += kLanes;
+        }
+        seen[c] = seen_of(V::largest(top));
+    }
 }
 
 template <class V>
 Kernels kernels(const char* name, bool (*cpu_has_it)(), decltype(Kernels::read) read,
                 decltype(Kernels::write) write) {
-    return {name,       cpu_has_it,  to_columns<V>, to_rows<V>,    subtract<V>, multiply<V>,
-            predict<V>, remember<V>, quantise<V>,   dequantise<V>, read,        write};
+    return {name,        cpu_has_it,  to_columns<V>, to_rows<V>,  repeat<V>,
+            subtract<V>, multiply<V>, predict<V>,    remember<V>, quantise<V>,
+            dequantise<V>, read,      write};
 }
 
 }  // namespace quire::codec::ec::generic

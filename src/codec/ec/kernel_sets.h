@@ -16,8 +16,9 @@ Kernels avx2_kernels();
 Kernels avx512_kernels();
 Kernels avx512_vnni_kernels();  // products of bytes in one instruction
 
-void ref_read(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t* symbols);
-void ref_write(SymbolWriter* writer, const RansTable& table, uint32_t tokens,
-               const uint8_t* symbols);
+void ref_read(SymbolReader* reader, const SymbolRows& rows, uint8_t* symbols);
+void ref_write(SymbolWriter* writer, const SymbolRows& rows, const uint8_t* symbols);
+// Of one component.
+void ref_read_runs(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t* symbols);
 
 }  // namespace quire::codec::ec

@@ -8,12 +8,19 @@
 
 namespace quire::codec::ec {
 
-float number_of(const Steps& steps, int32_t integer) {
+int32_t integer_of(float inverse, float x) {
+    constexpr auto kMost = static_cast<float>(kIntegerMax);
+    float scaled = x * inverse;
+    scaled = scaled < kMost ? scaled : kMost;
+    scaled = scaled > -kMost ? scaled : -kMost;
+    return static_cast<int32_t>(std::nearbyint(scaled));
+}
+
+float number_of(float step, const Shrink& shrink, int32_t integer) {
     const int32_t size = std::abs(integer);
     if (size == 0) return 0;
-    const float shrink = size == 1 ? steps.shrink_one : steps.shrink_more;
-    return std::copysign((static_cast<float>(size) - shrink) * steps.step,
-                         static_cast<float>(integer));
+    const float less = size == 1 ? shrink.one : shrink.more;
+    return std::copysign((static_cast<float>(size) - less) * step, static_cast<float>(integer));
 }
 
 std::span<const Kernels> all_kernels() {

@@ -71,12 +71,32 @@ struct Remember {
     float* scales;
 };
 
-// How integers of one component become numbers.
-struct Steps {
+// How integers become numbers.
+struct Shrink {
+    float one = 0;   // a size of 1 comes back as so much less, in steps
+    float more = 0;  // and of 2 or more
+};
+// Components of one head: [dims][stride] numbers and symbols.
+struct Components {
     float step;
-    float inverse;      // of step
-    float shrink_one;   // a size of 1 comes back as so much less
-    float shrink_more;  // and of 2 or more
+    float inverse;          // of step
+    const Shrink* shrinks;  // by class
+    const uint8_t* classes;  // [dims]
+    uint32_t dims;
+    uint32_t stride;
+};
+// What a component's symbols are.
+enum Seen : uint8_t { kSeenNone = 0, kSeenNumber = 1, kSeenEscape = 2 };
+
+// Symbols of a layer's components, [components][stride], in the order in which they are coded:
+// those of one class together, so that its table stays near.
+struct SymbolRows {
+    const RansTable* tables;  // by class
+    const uint8_t* classes;   // by component
+    const uint32_t* order;    // components
+    uint32_t components;
+    uint32_t tokens;
+    uint32_t stride;
 };
 
 struct SymbolReader {
@@ -101,30 +121,32 @@ struct Kernels {
                        float* columns);
     void (*to_rows)(const float* columns, uint32_t tokens, uint32_t dims, uint32_t stride,
                     float* rows);
+    // Each of `dims` numbers becomes a whole column.
+    void (*repeat)(const float* numbers, uint32_t dims, uint32_t stride, float* columns);
     // columns -= expected; of a token with a number that is not finite, all become 0. Returns how
     // many tokens those were.
     uint32_t (*subtract)(float* columns, const float* expected, uint32_t dims, uint32_t stride);
     void (*multiply)(const Product& job);
     void (*predict)(const Prediction& job);
     void (*remember)(const Remember& job);
-    // Of one component: x becomes integers, as float, halves to even, at most kIntegerMax.
-    // Returns whether there is one that escapes.
-    bool (*quantise)(const Steps& steps, const float* x, uint32_t stride, uint8_t* symbols,
-                     int32_t* integers);
-    // Of one component: symbols become numbers; escapes as if they were not. Returns the sizes that
-    // are there: bit 0: one that is not zero; bit 1: one that escapes.
-    uint32_t (*dequantise)(const Steps& steps, const uint8_t* symbols, uint32_t stride, float* x);
-    // One component: `tokens` symbols, kLanes a run; the padding becomes kZeroSymbol.
-    void (*read)(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t* symbols);
-    // The same backwards: last component first. Room for as many words as tokens before `end`.
-    void (*write)(SymbolWriter* writer, const RansTable& table, uint32_t tokens,
-                  const uint8_t* symbols);
+    // x become symbols, of integer_of(), and the numbers that are decoded.
+    // seen [dims]: Seen, together.
+    void (*quantise)(const Components& head, const float* x, uint8_t* symbols, float* numbers,
+                     uint8_t* seen);
+    // Symbols become numbers; escapes as if they were none.
+    void (*dequantise)(const Components& head, const uint8_t* symbols, float* x, uint8_t* seen);
+    // `tokens` symbols of each component, kLanes a run; the padding becomes kZeroSymbol.
+    void (*read)(SymbolReader* reader, const SymbolRows& rows, uint8_t* symbols);
+    // The same backwards: what is coded last first. Room before `end` for a word a symbol.
+    void (*write)(SymbolWriter* writer, const SymbolRows& rows, const uint8_t* symbols);
 };
 
 inline constexpr int32_t kIntegerMax = 1 << 20;
 
+// x over the step, halves to even, at most kIntegerMax; what is no number is that too.
+int32_t integer_of(float inverse, float x);
 // What the integer becomes.
-float number_of(const Steps& steps, int32_t integer);
+float number_of(float step, const Shrink& shrink, int32_t integer);
 
 // Slowest first; the first is the oracle.
 std::span<const Kernels> all_kernels();

@@ -60,12 +60,38 @@ TEST(EcKernels, AllInstructionSetsGiveTheSameBits) {
     }
 }
 
-TEST(EcKernels, AnyBytesAreTheSameToAll) {
+TEST(EcKernels, ReciprocalsDivide) {
+    std::mt19937_64 rng(kSeed);
+    for (uint32_t frequency = 1; frequency <= kProbabilities - (kSymbols - 1); ++frequency) {
+        RansTable::Frequencies all;
+        all.fill(1);
+        all[7] = static_cast<uint16_t>(frequency);
+        all[9] = static_cast<uint16_t>(all[9] + kProbabilities - (kSymbols - 1) - frequency);
+        const RansTable table(all);
+        const uint32_t shift = kStateBits + (table.symbols()[7] >> RansTable::kMoreShift);
+        const auto divided = [&](uint32_t state) {
+            return (uint64_t{state} * table.reciprocals()[7]) >> shift;
+        };
+        constexpr uint32_t kMost = (1u << kStateBits) - 1;
+        for (int i = 0; i < 50; ++i) {
+            const auto state = static_cast<uint32_t>(rng() & kMost);
+            const uint32_t whole = state / frequency * frequency;
+            for (const uint32_t one : {state, whole, whole - (whole > 0), kMost - state % 64})
+                ASSERT_EQ(divided(one), one / frequency) << one << " / " << frequency;
+        }
+    }
+}
+
+class EcNoise : public ::testing::TestWithParam<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Tokens, EcNoise, ::testing::Values(40, 64, 128));
+
+TEST_P(EcNoise, AnyBytesAreTheSameToAll) {
+    const uint32_t tokens = GetParam();
     const Model model = dense_model();
     const BlockCoder coder = BlockCoder::create(model, whole_chain(model), 3).value();
     BlockScratch scratch;
     std::vector<std::byte> bytes;
-    coder.encode(40, reads(random_rows(3, 40)), &scratch, &bytes);
+    coder.encode(tokens, reads(random_rows(3, tokens)), &scratch, &bytes);
     std::mt19937_64 rng(kSeed);
     for (int round = 0; round < 40; ++round) {
         std::vector<std::byte> noise(bytes.begin(), bytes.end() - static_cast<int>(rng() % 200));
@@ -78,7 +104,7 @@ TEST(EcKernels, AnyBytesAreTheSameToAll) {
             BlockCoder own = coder;
             own.use(*one);
             BlockRows rows;
-            EXPECT_EQ(own.decode(noise, 40, keeps(&rows), &scratch).code(), Code::corrupt);
+            EXPECT_EQ(own.decode(noise, tokens, keeps(&rows), &scratch).code(), Code::corrupt);
             if (expected.empty()) expected = rows;
             EXPECT_TRUE(rows == expected) << one->name << " round " << round;
         }
@@ -102,12 +128,15 @@ TEST(EcKernels, SymbolsTakeTheirEntropy) {
         SymbolWriter writer{.states = {}, .end = words.data() + words.size()};
         std::ranges::fill(writer.states, kStateLow);
         writer.turn = kTokens / kLanes % kGroups;
-        one->write(&writer, table, kTokens, symbols.data());
+        const uint8_t only_class = 0;
+        const uint32_t only_component = 0;
+        const SymbolRows rows{&table, &only_class, &only_component, 1, kTokens, kTokens};
+        one->write(&writer, rows, symbols.data());
         const auto n = static_cast<size_t>(words.data() + words.size() - writer.end);
         EXPECT_LT(8.0 * static_cast<double>(n), bits * 1.001) << one->name;
         SymbolReader reader{.states = {}, .words = writer.end, .left_words = n / 2};
         std::ranges::copy(writer.states, reader.states);
-        one->read(&reader, table, kTokens, back.data());
+        one->read(&reader, rows, back.data());
         EXPECT_EQ(back, symbols) << one->name;
         EXPECT_EQ(reader.left_words, 0u);
         for (const uint32_t state : reader.states) EXPECT_EQ(state, kStateLow);

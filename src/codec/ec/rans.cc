@@ -1,6 +1,7 @@
 #include "codec/ec/rans.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/check.h"
@@ -14,8 +15,12 @@ RansTable::RansTable(const Frequencies& frequencies) : frequency_(frequencies) {
         QUIRE_CHECK(frequency > 0 && sum + frequency <= kProbabilities,
                     "frequencies that are no distribution");
         first_[s] = static_cast<uint16_t>(sum);
-        symbols_[s] = sum | frequency << kFrequencyShift;
-        inverses_[s] = (1 + 0x1p-50) / frequency;
+        // 2^more is at least the frequency, so rounding the reciprocal up adds less than
+        // 1 / frequency to a quotient: not enough to reach the next whole number.
+        const auto more = static_cast<uint32_t>(std::bit_width(frequency - 1));
+        symbols_[s] = sum | frequency << kFrequencyShift | more << kMoreShift;
+        reciprocals_[s] = static_cast<uint32_t>(
+            ((uint64_t{1} << (kStateBits + more)) + frequency - 1) / frequency);
         for (uint32_t i = 0; i < frequency; ++i)
             slots_[sum + i] = i | frequency << kFrequencyShift | s << kSymbolShift;
         sum += frequency;

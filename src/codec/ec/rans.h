@@ -43,17 +43,18 @@ class RansTable {
     // frequency from bit 12 on, the symbol from bit 24 on.
     static constexpr uint32_t kFrequencyShift = 12, kSymbolShift = 24, kFieldMask = 0xfff;
     [[gnu::always_inline]] const uint32_t* slots() const { return slots_; }
-    // By symbol: where its range begins, its frequency from bit 12 on.
+    // By symbol, kSymbolsPadded of them: where its range begins, its frequency from bit 12 on, and
+    // from bit 24 on `more`, by which a quotient is shifted: a state below 2^31 over the frequency
+    // is state * reciprocal >> (31 + more), exactly.
+    static constexpr uint32_t kMoreShift = 24, kSymbolsPadded = 64;
     [[gnu::always_inline]] const uint32_t* symbols() const { return symbols_; }
-    // By symbol: 1 / frequency, a little more, so that a state times it is never below a quotient
-    // that is a whole number.
-    [[gnu::always_inline]] const double* inverses() const { return inverses_; }
+    [[gnu::always_inline]] const uint32_t* reciprocals() const { return reciprocals_; }
 
  private:
     Frequencies frequency_;
     std::array<uint16_t, kSymbols> first_;
-    uint32_t symbols_[kSymbols];
-    double inverses_[kSymbols];
+    alignas(64) uint32_t symbols_[kSymbolsPadded] = {};
+    uint32_t reciprocals_[kSymbolsPadded] = {};
     uint32_t slots_[kProbabilities];
 };
 

@@ -21,6 +21,11 @@ void to_rows(const float* columns, uint32_t tokens, uint32_t dims, uint32_t stri
             rows[size_t{t} * dims + d] = columns[size_t{d} * stride + t];
 }
 
+void repeat(const float* numbers, uint32_t dims, uint32_t stride, float* columns) {
+    for (uint32_t d = 0; d < dims; ++d)
+        std::fill_n(columns + size_t{d} * stride, stride, numbers[d]);
+}
+
 uint32_t subtract(float* columns, const float* expected, uint32_t dims, uint32_t stride) {
     uint32_t not_finite = 0;
     for (uint32_t t = 0; t < stride; ++t) {
@@ -90,35 +95,39 @@ void remember(const Remember& job) {
     }
 }
 
-bool quantise(const Steps& steps, const float* x, uint32_t stride, uint8_t* symbols,
-              int32_t* integers) {
-    bool escapes = false;
-    constexpr auto kMost = static_cast<float>(kIntegerMax);
-    for (uint32_t t = 0; t < stride; ++t) {
-        float scaled = x[t] * steps.inverse;
-        scaled = scaled < kMost ? scaled : kMost;
-        scaled = scaled > -kMost ? scaled : -kMost;
-        integers[t] = static_cast<int32_t>(std::nearbyint(scaled));
-        const int32_t inside = std::clamp(integers[t], -kLargest, kLargest);
-        escapes |= std::abs(inside) == kLargest;
-        symbols[t] = static_cast<uint8_t>(inside + kLargest);
-    }
-    return escapes;
+uint8_t seen_of(int32_t integer) {
+    if (integer == 0) return kSeenNone;
+    return std::abs(integer) < kLargest ? kSeenNumber : kSeenNumber | kSeenEscape;
 }
 
-uint32_t dequantise(const Steps& steps, const uint8_t* symbols, uint32_t stride, float* x) {
-    uint32_t seen = 0;
-    for (uint32_t t = 0; t < stride; ++t) {
-        const int32_t integer = symbols[t] - kLargest;
-        seen |= uint32_t{integer != 0} | uint32_t{std::abs(integer) == kLargest} << 1;
-        x[t] = number_of(steps, integer);
+void dequantise(const Components& head, const uint8_t* symbols, float* x, uint8_t* seen) {
+    for (uint32_t c = 0; c < head.dims; ++c) {
+        seen[c] = kSeenNone;
+        for (uint32_t t = 0; t < head.stride; ++t, ++symbols, ++x) {
+            const int32_t integer = *symbols - kLargest;
+            seen[c] |= seen_of(integer);
+            *x = number_of(head.step, head.shrinks[head.classes[c]], integer);
+        }
     }
-    return seen;
+}
+
+void quantise(const Components& head, const float* x, uint8_t* symbols, float* numbers,
+              uint8_t* seen) {
+    for (uint32_t c = 0; c < head.dims; ++c) {
+        seen[c] = kSeenNone;
+        for (uint32_t t = 0; t < head.stride; ++t) {
+            const int32_t integer = integer_of(head.inverse, *x++);
+            seen[c] |= seen_of(integer);
+            *symbols++ = static_cast<uint8_t>(std::clamp(integer, -kLargest, kLargest) + kLargest);
+            *numbers++ = number_of(head.step, head.shrinks[head.classes[c]], integer);
+        }
+    }
 }
 
 }  // namespace
 
-void ref_read(SymbolReader* reader, const RansTable& table, uint32_t tokens, uint8_t* symbols) {
+void ref_read_runs(SymbolReader* reader, const RansTable& table, uint32_t tokens,
+                   uint8_t* symbols) {
     for (uint32_t first = 0; first < tokens; first += kLanes) {
         uint32_t* states = reader->states + size_t{reader->turn} * kLanes;
         reader->turn = (reader->turn + 1) % kGroups;
@@ -144,8 +153,17 @@ void ref_read(SymbolReader* reader, const RansTable& table, uint32_t tokens, uin
     }
 }
 
-void ref_write(SymbolWriter* writer, const RansTable& table, uint32_t tokens,
-               const uint8_t* symbols) {
+void ref_read(SymbolReader* reader, const SymbolRows& rows, uint8_t* symbols) {
+    for (uint32_t i = 0; i < rows.components; ++i) {
+        const size_t c = rows.order[i];
+        ref_read_runs(reader, rows.tables[rows.classes[c]], rows.tokens, symbols + c * rows.stride);
+    }
+}
+
+namespace {
+
+void write_runs(SymbolWriter* writer, const RansTable& table, uint32_t tokens,
+                const uint8_t* symbols) {
     const uint32_t runs = (tokens + kLanes - 1) / kLanes;
     for (uint32_t run = runs; run-- > 0;) {
         writer->turn = (writer->turn + kGroups - 1) % kGroups;
@@ -166,8 +184,17 @@ void ref_write(SymbolWriter* writer, const RansTable& table, uint32_t tokens,
     }
 }
 
+}  // namespace
+
+void ref_write(SymbolWriter* writer, const SymbolRows& rows, const uint8_t* symbols) {
+    for (uint32_t i = rows.components; i-- > 0;) {
+        const size_t c = rows.order[i];
+        write_runs(writer, rows.tables[rows.classes[c]], rows.tokens, symbols + c * rows.stride);
+    }
+}
+
 Kernels ref_kernels() {
-    return {"ref",   always,   to_columns, to_rows,    subtract, multiply,
+    return {"ref",   always,   to_columns, to_rows,    repeat, subtract, multiply,
             predict, remember, quantise,   dequantise, ref_read, ref_write};
 }
 

@@ -20,7 +20,7 @@ namespace {
 using codec::ec::BlockCoder;
 using codec::ec::LayerRows;
 
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 // Steps are searched for, so what is asked for is met nearly.
 constexpr double kBitsSlack = 0.05;
 
