@@ -96,7 +96,6 @@ class EngineCore final : public Engine {
     void take_snapshot(bool now);
     bool turn();  // false: nothing could be done
     void poll_caches();
-    void pause_lanes();
     size_t waiting() const;
     size_t active_in(const Lane& lane) const;
     void admit();
@@ -141,7 +140,6 @@ class EngineCore final : public Engine {
     std::vector<std::unique_ptr<Lane>> lanes_;  // of the default codec first
 
     // Owned by the engine's thread.
-    Lane* awake_ = nullptr;                     // whose workers may be spinning; none other's are
     std::vector<std::unique_ptr<Job>> active_;  // in order of admission
     std::vector<std::unique_ptr<Flush>> flushes_;
     std::vector<std::unique_ptr<Drain>> drains_;

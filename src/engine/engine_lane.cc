@@ -37,9 +37,10 @@ Result<KvCoding> choose_coding(const EngineOptions& options, const GgufModel& mo
     return coding;
 }
 
-// A codec decides how many tokens a block has.
+// A codec decides how many tokens a block has. `scratch`: of the lanes before, which never step
+// while this one does; null: it is the first.
 Result<std::unique_ptr<Lane>> open_lane(const EngineOptions& options, const GgufModel& model,
-                                        KvCoding coding) {
+                                        KvCoding coding, std::shared_ptr<StepScratch> scratch) {
     ForwardConfig config;
     config.n_threads = options.threads;
     config.block_tokens = coding.any() ? kCodedBlockTokens : options.block_tokens;
@@ -48,6 +49,7 @@ Result<std::unique_ptr<Lane>> open_lane(const EngineOptions& options, const Gguf
     config.max_sequences = static_cast<int32_t>(options.max_running);
     config.max_logit_rows = std::max(kLogitRowsMax, static_cast<int32_t>(options.max_running));
     config.attention = options.attention;
+    config.scratch = std::move(scratch);
     auto forward = Forward::create(model, config);
     if (!forward.ok()) return forward.error();
     auto lane = std::make_unique<Lane>();
@@ -80,7 +82,8 @@ Result<std::vector<std::unique_ptr<Lane>>> open_lanes(const EngineOptions& optio
             return make_error(Code::invalid, "--kv-codec-allow: a server has at most " +
                                                  std::to_string(kLanesMax) +
                                                  " codecs, that of --kv-codec included");
-        auto lane = open_lane(options, model, std::move(coding).value());
+        auto lane = open_lane(options, model, std::move(coding).value(),
+                              lanes.empty() ? nullptr : lanes.front()->forward->scratch());
         if (!lane.ok()) return lane.error();
         lanes.push_back(std::move(lane).value());
     }

@@ -21,7 +21,7 @@ void EngineCore::run() {
     while (!stopping_.load(std::memory_order_relaxed)) {
         take_snapshot(!worked);
         if (!worked) {
-            pause_lanes();
+            lanes_.front()->forward->pause();  // the workers of all
             const bool expecting =
                 !active_.empty() || waiting() > 0 || !flushes_.empty() || !drains_.empty();
             mailbox_.wait(expecting ? kLoadWait_ns : kIdleWait_ns);
@@ -87,11 +87,6 @@ void EngineCore::poll_caches() {
             if (job->lane == lane.get() && std::ranges::count(expired, job->lease) > 0)
                 job->expired = true;
     }
-}
-
-void EngineCore::pause_lanes() {
-    if (awake_) awake_->forward->pause();
-    awake_ = nullptr;
 }
 
 size_t EngineCore::waiting() const {
@@ -277,8 +272,6 @@ bool EngineCore::step() {
 bool EngineCore::step(Lane& lane) {
     const std::vector<Part> parts = choose_parts(lane);
     if (parts.empty()) return false;
-    if (awake_ != &lane) pause_lanes();
-    awake_ = &lane;
     std::vector<StepSequence> sequences;
     StepSize size;
     for (const Part& part : parts) {

@@ -8,12 +8,26 @@
 #include <ggml-cpu.h>
 #include <ggml.h>
 
+#include "base/arena.h"
 #include "base/executor.h"
 #include "engine/model/packed/rows.h"
 #include "engine/model/step_graph.h"
 #include "engine/model/step_state.h"
 
 namespace quire {
+
+struct StepScratch {
+    struct PoolDeleter {
+        void operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
+    };
+
+    Arena buffers;
+    Arena workspace;
+    Arena work;
+    int32_t n_threads = 0;
+    std::unique_ptr<ggml_threadpool, PoolDeleter> pool;
+};
+
 namespace {
 
 constexpr size_t kAlign = 64;
@@ -25,10 +39,6 @@ constexpr size_t kKeptGraphs = 64;
 constexpr size_t kLayerProjections = 4;
 // Rows that one thread finishes and writes: whole groups of a codec, so that no two share a byte.
 constexpr int32_t kRunTokens = codec::kGroupTokens;
-
-struct PoolDeleter {
-    void operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
-};
 
 int32_t rope_of(const LayerGeometry& g, const KvLayout& layout, size_t tables) {
     return tables == 2 && layout.groups[g.group].kind == KvKind::window ? 1 : 0;
@@ -81,24 +91,13 @@ class ForwardImpl final : public Forward {
                 &codec::best_ops(codec::row_of(config.coding.spec), state_.attention->isa);
         state_.config.max_logit_rows = std::min(config.max_logit_rows, config.max_rows);
         QUIRE_TRY(init_layers());
-        const size_t bytes = place_buffers(state_, nullptr, &state_.buf);
-        auto arena = Arena::create({.bytes = bytes, .what = "a step's activations and logits"});
-        if (!arena) return arena.error();
-        state_.arena = std::move(arena).value();
-        place_buffers(state_, state_.arena.data(), &state_.buf);
+        scratch_ = std::move(state_.config.scratch);
+        QUIRE_TRY(init_scratch());
+        place_buffers(state_, scratch_->buffers.data(), &state_.buf);
         init_ropes();
         QUIRE_TRY(init_turns());
         state_.packed_cursors = std::vector<StepState::Cursor>(
             static_cast<size_t>(model.hparams().n_layers) * kLayerProjections + 1);
-        ggml_threadpool_params params = ggml_threadpool_params_default(config.n_threads);
-        params.poll = config.poll;
-        // ggml ends the process where it cannot start a thread. This throws there; where it does
-        // not, ggml's threads take over the stacks.
-        ThreadPool("tried", static_cast<uint32_t>(config.n_threads), 1).drain();
-        pool_.reset(ggml_threadpool_new(&params));
-        if (pool_ == nullptr)
-            return make_error(Code::full, "cannot start " + std::to_string(config.n_threads) +
-                                              " compute threads");
         return {};
     }
 
@@ -110,20 +109,46 @@ class ForwardImpl final : public Forward {
         const int32_t rows = std::max(state_.n_rows, floor);
         const int32_t tail = state_.n_logit_rows == 0 ? 0 : std::max(state_.n_logit_rows, floor);
         StepGraph* graph = find_graph(rows, tail);
-        if (work_.size() < graph->work_bytes()) {
-            auto work = Arena::create({.bytes = graph->work_bytes(), .what = "ggml's scratch"});
-            if (!work) return work.error();
-            work_ = std::move(work).value();
+        Arena& work = scratch_->work;
+        if (work.size() < graph->work_bytes()) {
+            auto larger = Arena::create({.bytes = graph->work_bytes(), .what = "ggml's scratch"});
+            if (!larger) return larger.error();
+            work = std::move(larger).value();
         }
-        graph->compute(work_.data());
+        graph->compute(work.data());
         return finish();
     }
 
-    void pause() override { ggml_threadpool_pause(pool_.get()); }
+    void pause() override { ggml_threadpool_pause(scratch_->pool.get()); }
+    std::shared_ptr<StepScratch> scratch() const override { return scratch_; }
     const KvLayout& layout() const override { return state_.layout; }
     const ForwardConfig& config() const override { return state_.config; }
 
  private:
+    Status init_scratch() {
+        const size_t bytes = place_buffers(state_, nullptr, &state_.buf);
+        const int32_t n_threads = state_.config.n_threads;
+        if (scratch_) {
+            if (scratch_->buffers.size() >= bytes && scratch_->n_threads == n_threads) return {};
+            return make_error(Code::invalid, "a step's buffers are of a model with other bounds");
+        }
+        scratch_ = std::make_shared<StepScratch>();
+        auto buffers = Arena::create({.bytes = bytes, .what = "a step's activations and logits"});
+        if (!buffers) return buffers.error();
+        scratch_->buffers = std::move(buffers).value();
+        ggml_threadpool_params params = ggml_threadpool_params_default(n_threads);
+        params.poll = state_.config.poll;
+        // ggml ends the process where it cannot start a thread. This throws there; where it does
+        // not, ggml's threads take over the stacks.
+        ThreadPool("tried", static_cast<uint32_t>(n_threads), 1).drain();
+        scratch_->n_threads = n_threads;
+        scratch_->pool.reset(ggml_threadpool_new(&params));
+        if (scratch_->pool == nullptr)
+            return make_error(Code::full,
+                              "cannot start " + std::to_string(n_threads) + " compute threads");
+        return {};
+    }
+
     Status init_layout() {
         const ForwardConfig& config = state_.config;
         state_.layout = state_.model->kv_layout(config.block_tokens);
@@ -327,17 +352,21 @@ class ForwardImpl final : public Forward {
         need = std::max(
             need, state_.attention->workspace_bytes(state_.layers.back().shape, state_.attend_tail,
                                                     state_.config.n_threads));
-        if (need <= state_.workspace.size()) return {};
-        auto workspace = Arena::create({.bytes = need + need / 2, .what = "attention's workspace"});
-        if (!workspace) return workspace.error();
-        state_.workspace = std::move(workspace).value();
+        Arena& workspace = scratch_->workspace;
+        if (need > workspace.size()) {
+            auto larger =
+                Arena::create({.bytes = need + need / 2, .what = "attention's workspace"});
+            if (!larger) return larger.error();
+            workspace = std::move(larger).value();
+        }
+        state_.workspace = {workspace.data(), workspace.size()};
         return {};
     }
 
     StepGraph* find_graph(int32_t rows, int32_t tail) {
         if (rows > kKeptGraphRows) {
             if (large_key_ != std::pair(rows, tail)) {
-                large_ = StepGraph::build(&state_, rows, tail, pool_.get());
+                large_ = StepGraph::build(&state_, rows, tail, scratch_->pool.get());
                 large_key_ = {rows, tail};
             }
             return large_.get();
@@ -348,7 +377,7 @@ class ForwardImpl final : public Forward {
                 graphs_.clear();
                 return find_graph(rows, tail);
             }
-            slot = StepGraph::build(&state_, rows, tail, pool_.get());
+            slot = StepGraph::build(&state_, rows, tail, scratch_->pool.get());
         }
         return slot.get();
     }
@@ -363,11 +392,10 @@ class ForwardImpl final : public Forward {
     }
 
     StepState state_;
-    std::unique_ptr<ggml_threadpool, PoolDeleter> pool_;
+    std::shared_ptr<StepScratch> scratch_;
     std::map<std::pair<int32_t, int32_t>, std::unique_ptr<StepGraph>> graphs_;
     std::unique_ptr<StepGraph> large_;
     std::pair<int32_t, int32_t> large_key_ = {0, 0};
-    Arena work_;
 };
 
 }  // namespace

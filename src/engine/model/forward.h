@@ -31,6 +31,9 @@
 
 namespace quire {
 
+// The threads and buffers of a step.
+struct StepScratch;
+
 struct ForwardConfig {
     int32_t n_threads = 1;
     uint32_t block_tokens = 16;   // with a coding: kCodedBlockTokens
@@ -43,6 +46,9 @@ struct ForwardConfig {
     const kernels::AttentionOps* attention = nullptr;  // nullptr: the fastest of this CPU
     QueryObserver* queries = nullptr;                  // sees every step's; nullptr: nobody does
     AttentionProbe* probe = nullptr;                   // sees what attention gives; nullptr: nobody
+    // Of another Forward of the same model with the same threads and bounds: only one of them steps
+    // at a time, and logits are valid until the next step of any. null: its own.
+    std::shared_ptr<StepScratch> scratch;
 };
 
 struct StepSequence {
@@ -85,6 +91,7 @@ class Forward {
 
     virtual const KvLayout& layout() const = 0;
     virtual const ForwardConfig& config() const = 0;
+    virtual std::shared_ptr<StepScratch> scratch() const = 0;
 };
 
 }  // namespace quire

@@ -167,6 +167,49 @@ TEST_P(ForwardCodes, BitsDoNotDependOnCutsCompanionsOrThreads) {
     }
 }
 
+// Passes over pages of different shapes, one after the other with the same buffers and threads.
+TEST_P(ForwardCodes, BitsDoNotDependOnWhoElseUsesTheScratch) {
+    open(GGML_TYPE_Q8_0);
+    const auto prompt = tokens_of_codes(150, spec_.n_vocab, kForwardCodesSeed + 3);
+    ForwardConfig plain_config{.n_threads = 2, .max_rows = 512};
+    auto coded = forward(2);
+    plain_config.scratch = coded->scratch();
+    std::unique_ptr<Forward> plain = std::move(Forward::create(*model_, plain_config)).value();
+    EXPECT_EQ(plain->scratch(), coded->scratch());
+    const auto plain_alone = std::move(Forward::create(*model_, {.max_rows = 512})).value();
+    const auto coded_alone = forward(1);
+    struct Pass {
+        Forward* shared;
+        Forward* alone;
+        PlainPages shared_pages, alone_pages;
+    };
+    Pass passes[] = {
+        {coded.get(), coded_alone.get(), {coded->layout(), 160}, {coded->layout(), 160}},
+        {plain.get(), plain_alone.get(), {plain->layout(), 160}, {plain->layout(), 160}}};
+    for (size_t pos = 0, n = 1; pos < prompt.size(); pos += n, n = std::min(n * 3, size_t{70})) {
+        n = std::min(n, prompt.size() - pos);
+        const TokenSpan tokens = TokenSpan(prompt).subspan(pos, n);
+        for (Pass& pass : passes) {
+            const auto first = static_cast<int32_t>(pos);
+            EXPECT_EQ(logits_over_codes(pass.shared, pass.shared_pages.sequence(tokens, first, 1)),
+                      logits_over_codes(pass.alone, pass.alone_pages.sequence(tokens, first, 1)));
+            EXPECT_EQ(pass.shared_pages.bytes(), pass.alone_pages.bytes());
+        }
+    }
+    // The one that made them may go first.
+    coded.reset();
+    PlainPages again(plain->layout(), 160);
+    PlainPages alone(plain->layout(), 160);
+    EXPECT_EQ(logits_over_codes(plain.get(), again.sequence(prompt, 0, 1)),
+              logits_over_codes(plain_alone.get(), alone.sequence(prompt, 0, 1)));
+    for (const ForwardConfig& other : {ForwardConfig{.n_threads = 2, .max_rows = 20000},
+                                       ForwardConfig{.n_threads = 1, .max_rows = 512}}) {
+        ForwardConfig larger = other;
+        larger.scratch = plain->scratch();
+        EXPECT_EQ(Forward::create(*model_, larger).code(), Code::invalid);
+    }
+}
+
 // What a cache gives back: nothing but the blocks that the layout says are needed.
 TEST_P(ForwardCodes, KeptBlocksAreAllThatAPrefixNeeds) {
     open(GGML_TYPE_Q8_0);

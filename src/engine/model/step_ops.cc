@@ -231,7 +231,7 @@ void QkvOp::run(int thread, int n_threads) const {
     s->attention_cursor.store(0, std::memory_order_relaxed);
     s->batch = {.shape = g.shape,
                 .sequences = *list,
-                .workspace = {s->workspace.data(), s->workspace.size()},
+                .workspace = s->workspace,
                 .cursor = &s->attention_cursor};
 }
 

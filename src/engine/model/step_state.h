@@ -12,7 +12,6 @@
 #include <span>
 #include <vector>
 
-#include "base/arena.h"
 #include "engine/model/forward.h"
 #include "engine/model/packed/product.h"
 #include "engine/model/packed/rows.h"
@@ -61,7 +60,6 @@ struct StepState {
     std::vector<LayerGeometry> layers;
     std::vector<RopeTable> ropes;         // one or two
     std::vector<TurnTables> turn_tables;  // of each of them, where the coding turns keys
-    Arena arena;
     StepBuffers buf;
 
     // The step at hand.
@@ -78,7 +76,7 @@ struct StepState {
     // All rows, by the coded group of the layers that attend with it.
     std::array<std::vector<kernels::AttnSequence>, kMaxGroups> attend;
     std::vector<kernels::AttnSequence> attend_tail;  // logit rows only, last layer's group
-    Arena workspace;
+    std::span<std::byte> workspace;
     kernels::AttnBatch batch;  // of the layer at hand
     std::atomic<int32_t> attention_cursor{0};
     // One for each packed product of a graph, so that none has to wait for a reset.
