@@ -9,6 +9,7 @@
 
 #include "codec/codec_table.h"
 #include "codec/vectors/golden.h"
+#include "ec_vectors.h"
 #include "mla_vectors.h"
 
 namespace quire::codec {
@@ -60,5 +61,9 @@ int main(int argc, char** argv) {
         written = quire::codec::write_family(argv[1], row) && written;
     const std::string rows = std::string(argv[1]) + "/mla.rows";
     written = quire::codec::write_file(rows, quire::codec::mla_vectors()) && written;
+    const std::string block = std::string(argv[1]) + "/ec.block";
+    written = quire::codec::write_file(
+                  block, quire::codec::ec_vectors(quire::codec::ec::all_kernels()[0])) &&
+              written;
     return written ? 0 : 1;
 }

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "codec/codec_table.h"
+#include "ec_vectors.h"
 #include "mla_vectors.h"
 
 namespace quire::codec {
@@ -52,6 +53,16 @@ TEST(Golden, EveryInstructionSetWritesAndReadsThem) {
 TEST(Golden, MlaRowsAreTheCommittedOnes) {
     EXPECT_TRUE(mla_vectors() ==
                 read_file(std::filesystem::path(QUIRE_GOLDEN_FOLDER) / "mla.rows"));
+}
+
+TEST(Golden, EcBlockIsTheCommittedOne) {
+    const std::vector<std::byte> committed =
+        read_file(std::filesystem::path(QUIRE_GOLDEN_FOLDER) / "ec.block");
+    ASSERT_FALSE(committed.empty());
+    for (const ec::Kernels& kernels : ec::all_kernels()) {
+        if (!kernels.cpu_has_it()) continue;
+        EXPECT_TRUE(ec_vectors(kernels) == committed) << kernels.name;
+    }
 }
 
 TEST(Golden, OneOtherByteIsFound) {

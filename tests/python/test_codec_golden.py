@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy
 import pytest
 
+import ec_block
 import fp4_codec
 import hot_codec
 import mla_rows
@@ -135,3 +136,15 @@ def test_small_floats_are_those_of_another_library(magnitudes, theirs, limit):
     x = numpy.concatenate([spread, middles, -middles, magnitudes, [0.0, -0.0]])
     x = numpy.clip(x.astype(numpy.float32), -limit, limit)
     assert (small_floats.nearest(magnitudes, x) == x.astype(theirs).view(numpy.uint8)).all()
+
+
+def test_ec_block():
+    layers, dim, tokens = 2, 16, 24
+    file = ec_block.Numbers((FOLDER / "ec.block").read_bytes())
+    section = file.take("u1", file.take("<u4", 1)[0]).tobytes()
+    k_mean, v_mean = (file.take("<f4", layers * dim).reshape(layers, dim) for _ in range(2))
+    block = file.take("u1", file.take("<u4", 1)[0]).tobytes()
+    expected = file.take("<f4", layers * 2 * tokens * dim).reshape(layers, 2, tokens, dim)
+    assert file.at == len(file.data)
+    rows = ec_block.decode(block, section, k_mean, v_mean, tokens)
+    numpy.testing.assert_array_equal(rows, expected)
