@@ -11,6 +11,7 @@
 #include "bench/eval/metric.h"
 #include "bench/eval/ridge.h"
 #include "bench/eval/schedule.h"
+#include "bench/eval/skipping.h"
 #include "engine/model/joined_widths.h"
 
 namespace quire::bench {
@@ -90,6 +91,24 @@ TEST(Candidates, OurCodecsGoThroughTheirPages) {
     EXPECT_LT(error_of(**four, 64), 0.02);
     EXPECT_FALSE(codec_candidate("k9v9").ok());
     EXPECT_EQ(peer_candidate("k8v8"), nullptr);
+}
+
+TEST(Candidates, LayersCanBeSkipped) {
+    const auto some = skipping_candidate(codec_candidate("k2v2").value(), {1, 3});
+    EXPECT_EQ(some->name(), "k2v2, layers 1+3 exact");
+    constexpr uint32_t kDims = 64, kTokens = 16;
+    for (uint32_t layer = 0; layer < 4; ++layer) {
+        std::vector<float> k(kDims * kTokens), v(k.size());
+        for (size_t i = 0; i < k.size(); ++i) k[i] = v[i] = std::sin(static_cast<float>(i));
+        const std::vector<float> before = k;
+        some->apply({.k = k.data(),
+                     .v = v.data(),
+                     .tokens = kTokens,
+                     .head_dim = kDims,
+                     .layer = layer});
+        EXPECT_EQ(k == before && v == before, layer % 2 == 1) << layer;
+    }
+    EXPECT_NEAR(some->bits(kDims), (2 + 0.125 + 16) / 2, 1e-9);
 }
 
 TEST(Candidates, NamesOfTheColdCodecSayItsBits) {

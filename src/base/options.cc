@@ -1,6 +1,7 @@
 #include "base/options.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cctype>
 #include <set>
 #include <sstream>
@@ -91,6 +92,7 @@ class Builder {
         out_.kv_codec = config_.text("kv_codec");
         out_.kv_codecs_allowed = config_.list("kv_codec_allow");
         out_.kv_sinks = small("kv_sinks");
+        copy_skip_layers();
         out_.kv_sidecar = config_.text("kv_sidecar");
         out_.kv_codec_cold = config_.text("kv_codec_cold");
         out_.cold_cpu_percent = small("cold_cpu");
@@ -111,6 +113,19 @@ class Builder {
         out_.header_limit_bytes = config_.size("header_limit");
         out_.log_level = *log::parse_level(config_.text("log_level"));
         out_.log_json = config_.boolean("log_json");
+    }
+
+    void copy_skip_layers() {
+        for (const std::string& text : config_.list("kv_skip_layers")) {
+            uint32_t layer = 0;
+            const char* end = text.data() + text.size();
+            const auto read = std::from_chars(text.data(), end, layer);
+            if (read.ec == std::errc() && read.ptr == end)
+                out_.kv_skip_layers.push_back(layer);
+            else
+                note(fmt::format(
+                    "kv-skip-layers takes numbers of layers, such as 0,29; '{}' is none", text));
+        }
     }
 
     void check_memory() {
@@ -142,6 +157,8 @@ class Builder {
             note(
                 "kv-sinks is of use with a kv-codec or a kv-codec-cold ec:BITS only; name one, "
                 "such as k8v8");
+        if (!coded && !config_.is_default("kv_skip_layers"))
+            note("kv-skip-layers is of use with a kv-codec only; name one, such as k8v8");
         if (out_.kv_sinks % kCodedBlockTokens != 0)
             note(fmt::format("kv-sinks must be a multiple of {}, not {}", kCodedBlockTokens,
                              out_.kv_sinks));

@@ -167,6 +167,12 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_THAT(problem(options({{"kv_codec", "k8v8"}, {"kv_sinks", "16"}})),
                 HasSubstr("multiple of 64"));
     EXPECT_THAT(problem(options({{"kv_sinks", "128"}})), HasSubstr("kv-codec-cold ec:BITS only"));
+    EXPECT_EQ(options({{"kv_codec", "k8v8"}, {"kv_skip_layers", "0,29"}})->kv_skip_layers,
+              (std::vector<uint32_t>{0, 29}));
+    for (const char* bad : {"x", "-1", "1x", "4294967296"})
+        EXPECT_THAT(problem(options({{"kv_codec", "k8v8"}, {"kv_skip_layers", bad}})),
+                    HasSubstr("'" + std::string(bad) + "' is none"));
+    EXPECT_THAT(problem(options({{"kv_skip_layers", "0"}})), HasSubstr("with a kv-codec only"));
     EXPECT_THAT(problem(options({{"kv_codec", ""}})), HasSubstr("kv-codec is empty"));
     EXPECT_THAT(problem(options({{"kv_sidecar", "x"}})), HasSubstr("kv-codec-cold only"));
     EXPECT_THAT(problem(options({{"kv_codec_cold", "zstd"}})), HasSubstr("--disk DIR"));

@@ -91,7 +91,9 @@ TEST_P(CacheProperty, PagesAreRightAndNothingLeaks) {
     const uint64_t seed = GetParam();
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
-    Harness h(40, seed % 3 == 0 ? testing::coded_layout() : testing::two_group_layout());
+    Harness h(40, seed % 6 == 0   ? testing::partly_coded_layout()
+                  : seed % 3 == 0 ? testing::coded_layout()
+                                  : testing::two_group_layout());
     h.write_through = seed % 2 == 0;
     h.options.demotion_bytes_max = 0;  // few copies, so that some are refused
     h.open();
@@ -157,7 +159,9 @@ TEST(Lookup, LongestUsableMatchesItsDefinition) {
     Random random(5);
     for (int round = 0; round < 3000; ++round) {
         const KvLayout layout =
-            round % 2 == 0 ? testing::two_group_layout() : testing::coded_layout();
+            round % 2 == 0   ? testing::two_group_layout()
+            : round % 4 == 1 ? testing::coded_layout()
+                             : testing::partly_coded_layout();
         const uint32_t blocks = 1 + random.below(12);
         SourceTable sources(layout.groups.size(), std::vector<Source>(blocks));
         for (auto& group : sources)

@@ -1,6 +1,7 @@
 #include "core/kv_layout.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -49,7 +50,7 @@ Status KvLayout::validate() const {
                                              std::to_string(kMaxSinkTokens) + ", not " +
                                              std::to_string(sink_tokens));
     std::set<std::pair<KvKeep, uint16_t>> seen;
-    std::set<KvKeep> keeps;
+    std::map<uint16_t, std::set<KvKeep>> keeps;
     for (size_t g = 0; g < groups.size(); ++g) {
         QUIRE_TRY(validate_group(groups[g]));
         if (payload_bytes(g) > kMaxPayloadBytes)
@@ -57,16 +58,19 @@ Status KvLayout::validate() const {
                                                  std::to_string(payload_bytes(g)) +
                                                  " bytes, at most 1 GiB is allowed; use a smaller "
                                                  "block_tokens");
-        for (const uint16_t layer : groups[g].layers)
+        for (const uint16_t layer : groups[g].layers) {
             if (!seen.insert({groups[g].keep, layer}).second)
                 return make_error(Code::invalid,
                                   "layer " + std::to_string(layer) + " appears twice");
-        keeps.insert(groups[g].keep);
+            keeps[layer].insert(groups[g].keep);
+        }
     }
-    if (keeps.contains(KvKeep::all) ? keeps.size() > 1 : keeps.size() < 2)
-        return make_error(Code::invalid,
-                          "either every group keeps all blocks, or some the sinks and some the "
-                          "rest");
+    for (const auto& [layer, kept] : keeps)
+        if (kept.contains(KvKeep::all) ? kept.size() > 1 : kept.size() < 2)
+            return make_error(Code::invalid,
+                              "layer " + std::to_string(layer) +
+                                  " must be in a group that keeps all blocks, or in one that keeps "
+                                  "the sinks and one that keeps the rest");
     return {};
 }
 
@@ -165,9 +169,18 @@ KvLayout split_for_codes(const KvLayout& layout, uint32_t sink_tokens,
                          const std::vector<CodedLayers>& coded, const Hash128& transform) {
     KvLayout split = layout;
     split.sink_tokens = sink_tokens;
-    for (KvGroup& group : split.groups) {
-        group.keep = KvKeep::sinks;
-        group.pages.transform = transform;
+    for (size_t g = 0; g < layout.groups.size(); ++g) {
+        std::set<uint16_t> named;
+        for (const CodedLayers& part : coded)
+            if (part.group == g) named.insert(part.layers.begin(), part.layers.end());
+        if (named.empty()) continue;
+        KvGroup others = layout.groups[g];
+        std::erase_if(others.layers, [&](uint16_t layer) { return named.contains(layer); });
+        KvGroup& exact = split.groups[g];
+        exact.layers.assign(named.begin(), named.end());
+        exact.keep = KvKeep::sinks;
+        exact.pages.transform = transform;
+        if (!others.layers.empty()) split.groups.push_back(std::move(others));
     }
     for (const CodedLayers& part : coded) {
         KvGroup& group = split.groups.emplace_back(layout.groups[part.group]);

@@ -11,7 +11,8 @@
 //
 // With a codec a layer is in two groups: one of 16-bit pages for the sinks, the first sink_tokens,
 // and for a block while it is being filled; and one of codes for the blocks between
-// (split_for_codes), with the layers of the same widths. Both have the same kind and window.
+// (split_for_codes), with the layers of the same widths. Both have the same kind and window. Layers
+// that are not coded are in a group that keeps all.
 #pragma once
 
 #include <cstddef>
@@ -115,8 +116,10 @@ struct CodedLayers {
     KvPages pages;
 };
 
-// The layout of the same model with codes: group i becomes group i, of exact pages, and coded[j]
-// group groups.size() + j. The exact pages' numbers have `transform` too.
+// The layout of the same model with codes. Group i becomes group i, of exact pages of its layers
+// that `coded` names; a group with none such stays as it is. Then come groups of layers of others
+// that it does not name, which keep all blocks exact; then the coded ones. The exact pages' numbers
+// of coded layers have `transform` too.
 KvLayout split_for_codes(const KvLayout& layout, uint32_t sink_tokens,
                          const std::vector<CodedLayers>& coded, const Hash128& transform);
 }  // namespace quire

@@ -126,9 +126,28 @@ TEST(KvLayout, WithCodesEveryGroupIsSplitInTwo) {
     EXPECT_EQ(layout.sequence_bytes(0), 0u);
 }
 
+// Layers 2 and 4 of the second group are not coded.
+KvLayout partly_coded() {
+    const KvPages pages = {.codec = 7, .version = 1, .bytes = 4160, .transform = {1, 2}};
+    return split_for_codes(two_groups(), 32, {{0, {5}, pages}, {1, {0, 1, 3}, pages}}, {3, 4});
+}
+
+TEST(KvLayout, LayersWithoutCodesKeepAll) {
+    const KvLayout layout = partly_coded();
+    ASSERT_TRUE(layout.validate().ok());
+    ASSERT_EQ(layout.groups.size(), 5u);
+    EXPECT_EQ(layout.groups[1].layers, (std::vector<uint16_t>{0, 1, 3}));
+    EXPECT_EQ(layout.groups[2].layers, (std::vector<uint16_t>{2, 4}));
+    EXPECT_EQ(layout.groups[2].keep, KvKeep::all);
+    EXPECT_EQ(layout.groups[2].pages, KvPages{});
+    EXPECT_EQ(layout.groups[2].kind, two_groups().groups[1].kind);
+    EXPECT_EQ(layout.bytes_per_token(), (4u * 4160 + 2 * 16384) / 16);
+    EXPECT_NE(layout.digest(), coded().digest());
+}
+
 // By the definition: which keys a query sees, which of them are sinks, which in its own block.
 TEST(KvLayout, NeededBlocksHoldWhatAQueryReads) {
-    for (const KvLayout& layout : {two_groups(), coded(32), coded(0)}) {
+    for (const KvLayout& layout : {two_groups(), coded(32), coded(0), partly_coded()}) {
         for (size_t g = 0; g < layout.groups.size(); ++g) {
             const KvGroup& group = layout.groups[g];
             for (uint32_t position = 0; position < 700; ++position) {
@@ -178,6 +197,9 @@ TEST(KvLayout, HalfALayoutWithCodesIsRefused) {
     EXPECT_EQ(layout.validate().code(), Code::invalid);
     layout = coded();
     layout.groups[1].keep = KvKeep::all;
+    EXPECT_EQ(layout.validate().code(), Code::invalid);
+    layout = partly_coded();
+    layout.groups[2].layers.push_back(5);
     EXPECT_EQ(layout.validate().code(), Code::invalid);
     EXPECT_EQ(coded(24).validate().code(), Code::invalid);
     EXPECT_EQ(coded(1 << 20).validate().code(), Code::invalid);

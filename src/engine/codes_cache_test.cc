@@ -26,6 +26,7 @@ struct CodesCacheCase {
     int32_t window;
     const char* codec;
     uint32_t sink_tokens;
+    std::vector<uint32_t> exact_layers = {};
 };
 
 // Logits of the last prompt row and of every decode, and where the prefix came from.
@@ -56,6 +57,9 @@ class CodesCache : public ::testing::TestWithParam<CodesCacheCase> {
         auto coding =
             find_kv_coding(codec, GetParam().sink_tokens, model_->kv_layout(kCodedBlockTokens));
         ASSERT_TRUE(coding.ok()) << coding.error().message;
+        ASSERT_TRUE(keep_exact(&*coding, GetParam().exact_layers,
+                               model_->kv_layout(kCodedBlockTokens))
+                        .ok());
         if (coding->scheduled) {
             const KvLayout plain = model_->kv_layout(kCodedBlockTokens);
             codec::Sidecar sidecar{.layers = codec::sidecar_layers(plain)};
@@ -244,7 +248,9 @@ INSTANTIATE_TEST_SUITE_P(All, CodesCache,
                                            CodesCacheCase{"gemma3", 100, "k6v4", 64},
                                            CodesCacheCase{"gemma3", 24, "k8v8", 128},
                                            CodesCacheCase{"llama", 0, "schedule", 64},
-                                           CodesCacheCase{"gemma3", 100, "schedule", 64}));
+                                           CodesCacheCase{"gemma3", 100, "schedule", 64},
+                                           CodesCacheCase{"llama", 0, "k3v2", 64, {0}},
+                                           CodesCacheCase{"gemma3", 100, "k6v4", 64, {2, 5}}));
 
 }  // namespace
 }  // namespace quire

@@ -22,6 +22,8 @@ Result<KvCoding> choose_coding(const EngineOptions& options, const GgufModel& mo
     auto coding = find_kv_coding(codec, options.kv_sink_tokens, plain);
     if (!coding.ok()) return about(option, coding.error());
     if (!coding->any()) return coding;
+    const Status kept = keep_exact(&coding.value(), options.kv_skip_layers, plain);
+    if (!kept.ok()) return about("--kv-skip-layers", kept.error());
     if (options.kv_sidecar.empty()) {
         if (!coding->scheduled) return coding;
         return make_error(Code::invalid,
@@ -58,6 +60,7 @@ Result<std::unique_ptr<Lane>> open_lane(const EngineOptions& options, const Gguf
     lane->info.name = config.coding.name();
     lane->info.block_tokens = layout.block_tokens;
     lane->info.sink_tokens = layout.sink_tokens;
+    lane->info.exact_layers = config.coding.exact_layers;
     lane->info.bytes_per_token = layout.bytes_per_token();
     lane->info.bytes_4096 = layout.sequence_bytes(4096);
     return lane;

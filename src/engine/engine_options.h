@@ -40,8 +40,9 @@ struct EngineOptions {
     std::string kv_codec;         // of KV pages, in every tier; "" or "raw16": none
     // Further ones, that a request may ask for.
     std::vector<std::string> kv_codecs_allowed;
-    uint32_t kv_sink_tokens = 64;    // stay 16 bit with a codec
-    std::string kv_sidecar;          // of what codecs learned of the model; empty: none
+    uint32_t kv_sink_tokens = 64;          // stay 16 bit with a codec
+    std::vector<uint32_t> kv_skip_layers;  // so do these, by number
+    std::string kv_sidecar;                // of what codecs learned of the model; empty: none
     std::string kv_codec_cold;       // how slabs are packed on disk; "" or "none": they are not
     uint32_t cold_cpu_percent = 50;  // of a core, that packing takes at most
     uint32_t step_tokens = 512;      // tokens computed in one step, all requests together

@@ -7,6 +7,8 @@
 #include <boost/asio/io_context.hpp>
 #include <gtest/gtest.h>
 
+#include "server/server_options.h"
+
 namespace quire::server {
 namespace {
 

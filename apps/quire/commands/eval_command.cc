@@ -18,6 +18,7 @@
 #include "bench/eval/ec_candidate.h"
 #include "bench/eval/eval_bars.h"
 #include "bench/eval/schedule.h"
+#include "bench/eval/skipping.h"
 #include "bench/places.h"
 #include "bench/text.h"
 #include "codec/ec/ec.h"
@@ -77,6 +78,7 @@ struct EvalFlags {
     std::string calibration;
     std::string svg;
     std::vector<std::string> caches;
+    std::vector<uint32_t> skip_layers;
     std::vector<double> schedules;
     std::string schedule_file;
     std::string sidecar;
@@ -118,7 +120,10 @@ Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(const Eva
             for (const std::string& peer : bench::peer_names()) message += " " + peer;
             return make_error(ours.error().code, message);
         }
-        candidates.push_back(std::move(ours).value());
+        candidates.push_back(flags.skip_layers.empty()
+                                 ? std::move(ours).value()
+                                 : bench::skipping_candidate(std::move(ours).value(),
+                                                             flags.skip_layers));
     }
     return candidates;
 }
@@ -267,6 +272,11 @@ int run(EvalFlags flags) {
     auto model = GgufModel::open(named.path);
     if (!model.ok()) return fail("eval", model.error().message);
 
+    for (const uint32_t layer : flags.skip_layers)
+        if (layer >= static_cast<uint32_t>((*model)->hparams().n_layers))
+            return fail("eval", fmt::format("--skip-layers: there is no layer {}; this model has "
+                                            "{}, from 0 on",
+                                            layer, (*model)->hparams().n_layers));
     if (flags.options.threads == 0) flags.options.threads = machine_cores();
     if (auto kept = keep_fitting(flags, **model, &*candidates); !kept.ok())
         return fail("eval", kept.error().message);
@@ -306,6 +316,10 @@ int run_eval(int argc, const char* const* argv) {
     app.add_option("MODEL", flags.model, "a GGUF file")->required();
     app.add_option("--caches", flags.caches,
                    "names, separated by commas; none: a ladder and all peers")
+        ->delimiter(',');
+    app.add_option("--skip-layers", flags.skip_layers,
+                   "by number from 0: they stay 16 bit in those of --caches that are ours, but ec")
+        ->needs("--caches")
         ->delimiter(',');
     app.add_option("--schedule", flags.schedules,
                    "bits a number: add the best widths per layer for them, from measured "

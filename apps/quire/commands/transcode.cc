@@ -53,6 +53,8 @@ Result<Model> open_model(const TranscodeFlags& flags) {
     const KvLayout plain = out.model->kv_layout(coded ? kCodedBlockTokens : flags.block_tokens);
     auto coding = find_kv_coding(flags.kv_codec, flags.kv_sinks, plain);
     if (!coding.ok()) return make_error(coding.code(), "--kv-codec: " + coding.error().message);
+    const Status kept = keep_exact(&coding.value(), flags.kv_skip_layers, plain);
+    if (!kept.ok()) return make_error(kept.code(), "--kv-skip-layers: " + kept.error().message);
     ColdModel& cold = out.cold;
     cold.model = out.model.get();
     cold.coding = std::move(coding).value();

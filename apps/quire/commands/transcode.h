@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -15,6 +16,7 @@ struct TranscodeFlags {
     std::string model;          // of ec; the rest says how its server writes pages
     std::string kv_codec;
     uint32_t kv_sinks = 64;
+    std::vector<uint32_t> kv_skip_layers;
     uint32_t block_tokens = 16;
     std::string kv_sidecar;
     bool json = false;

@@ -1,6 +1,7 @@
 #include "apps/quire/serve/banner.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/units.h"
 
@@ -28,6 +29,8 @@ std::string codec_lines(const ModelInfo& model, const KvCodecInfo& kv) {
     if (kv.name != "raw16" || several) {
         text += fmt::format("  {:<8} {}", &kv == &model.kv() ? "codec" : "allowed", kv.name);
         if (kv.sink_tokens > 0) text += fmt::format(", {} exact sink tokens", kv.sink_tokens);
+        if (!kv.exact_layers.empty())
+            text += fmt::format(", exact layers {}", fmt::join(kv.exact_layers, ","));
         text +=
             fmt::format("; {} a token in a text of 4,096{}\n", format_bytes(kv.bytes_4096 / 4096),
                         kv.sink_tokens > 0 ? ", sinks included" : "");

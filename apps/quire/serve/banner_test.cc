@@ -30,6 +30,10 @@ TEST(Banner, NamesTheModelTheTiersAndOneLineToTry) {
     const std::string coded = banner_text({options, model, cache, "avx2", "http://127.0.0.1:1", 5});
     EXPECT_NE(coded.find("k6v4, 64 exact sink tokens; 2.00 KiB a token"), std::string::npos)
         << coded;
+    model.kv_codecs[0].exact_layers = {0, 29};
+    EXPECT_NE(banner_text({options, model, cache, "avx2", "http://127.0.0.1:1", 5})
+                  .find("64 exact sink tokens, exact layers 0,29; 2.00 KiB a token"),
+              std::string::npos);
     model.kv_codecs.push_back({.name = "raw16", .tokens_max = 640, .bytes_4096 = 4096 * 4096});
     const std::string mixed = banner_text({options, model, cache, "avx2", "http://127.0.0.1:1", 5});
     for (const char* part : {"codec    k6v4", "allowed  raw16; 4.00 KiB a token",

@@ -32,6 +32,14 @@ inline KvLayout coded_layout() {
                            {7, 8});
 }
 
+// Layers 2 and 3 are not coded.
+inline KvLayout partly_coded_layout() {
+    return split_for_codes(two_group_layout(), 32,
+                           {{0, {0}, {.codec = 0x4603, .bytes = 192, .transform = {5, 6}}},
+                            {1, {1, 4}, {.codec = 0x4603, .bytes = 192}}},
+                           {7, 8});
+}
+
 class Harness {
  public:
     explicit Harness(uint32_t slots, KvLayout layout = two_group_layout(),

@@ -117,7 +117,8 @@ class GroupPages {
                          of_.layout.element};
         const size_t numbers = size_t{page.geometry.block_tokens} * group.head_dim;
         for (page.head = 0; page.head < group.kv_heads; ++page.head) {
-            page.sidecar = of_.coding.head(page.layer, page.head);
+            if (of_.coding.codes(page.layer))
+                page.sidecar = of_.coding.head(page.layer, page.head);
             page.offset =
                 of_.layout.layer_offset(group_, i) + page.head * of_.layout.page_bytes(group_);
             page.offset -= kSlabHeaderBytes;
@@ -128,7 +129,7 @@ class GroupPages {
 
     // Codes come without the turned part of keys' means.
     void turn_means(const Page& page, std::span<float> k, bool add) const {
-        if (!of_.coding.turns) return;
+        if (!of_.coding.turns || !of_.coding.codes(page.layer)) return;
         const KeyTurns& turns = *of_.coding.turns;
         const auto head = turns.of(page.layer, page.head);
         float saved[2 * kKeyTurnPairs];

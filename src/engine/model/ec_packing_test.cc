@@ -24,6 +24,7 @@ struct EcPackingCase {
     const char* family;
     const char* codec;
     uint32_t block_tokens;
+    std::vector<uint32_t> exact_layers = {};
 };
 
 // Components along the axes, nothing foretold.
@@ -48,6 +49,7 @@ class EcPackingTest : public testing::TestWithParam<EcPackingCase> {
         const KvLayout plain = model_->kv_layout(GetParam().block_tokens);
         auto coding = find_kv_coding(GetParam().codec, kSinkTokens, plain);
         ASSERT_TRUE(coding.ok()) << coding.error().message;
+        ASSERT_TRUE(keep_exact(&coding.value(), GetParam().exact_layers, plain).ok());
         cold_.model = model_.get();
         cold_.coding = *coding;
         cold_.exact_tokens = kSinkTokens;
@@ -222,8 +224,12 @@ TEST_P(EcPackingTest, TagsNameTheSidecarAndTheBits) {
 INSTANTIATE_TEST_SUITE_P(
     Models, EcPackingTest,
     testing::Values(EcPackingCase{"llama", "raw16", 16}, EcPackingCase{"llama", "k8v8", 64},
-                    EcPackingCase{"gemma3", "raw16", 64}, EcPackingCase{"gemma3", "k8v8", 64}),
-    [](const auto& info) { return std::string(info.param.family) + "_" + info.param.codec; });
+                    EcPackingCase{"gemma3", "raw16", 64}, EcPackingCase{"gemma3", "k8v8", 64},
+                    EcPackingCase{"gemma3", "k8v8", 64, {2, 5}}),
+    [](const auto& test) {
+        return std::string(test.param.family) + "_" + test.param.codec +
+               (test.param.exact_layers.empty() ? "" : "_some");
+    });
 
 }  // namespace
 }  // namespace quire

@@ -170,7 +170,7 @@ class ForwardImpl final : public Forward {
         return static_cast<size_t>(std::ranges::find_if(groups, is_rest) - groups.begin());
     }
 
-    // Where the layer's codes are, and which of that group's layers it is.
+    // Where the layer's codes are, and which of that group's layers it is. REQUIRES: it is coded.
     std::pair<size_t, size_t> coded_place(uint16_t layer) const {
         for (size_t g = exact_groups(); g < state_.layout.groups.size(); ++g) {
             const auto& layers = state_.layout.groups[g].layers;
@@ -181,8 +181,8 @@ class ForwardImpl final : public Forward {
     }
 
     kernels::AttnCodes codes_of(uint16_t layer) const {
-        if (state_.encoder == nullptr) return {};
         const KvCoding& coding = state_.config.coding;
+        if (!coding.codes(layer)) return {};
         const auto [coded_group, layer_in_group] = coded_place(layer);
         return {.k_bits = coding.spec_of(layer).k_bits,
                 .v_bits = coding.spec_of(layer).v_bits,
@@ -202,8 +202,8 @@ class ForwardImpl final : public Forward {
             for (size_t i = 0; i < group.layers.size(); ++i) {
                 LayerGeometry& layer = state_.layers[group.layers[i]];
                 layer.group = g;
-                layer.coded_group =
-                    state_.encoder == nullptr ? g : coded_place(group.layers[i]).first;
+                const bool coded = state_.config.coding.codes(group.layers[i]);
+                layer.coded_group = coded ? coded_place(group.layers[i]).first : g;
                 layer.shape = {
                     .n_heads = h.n_heads,
                     .n_kv_heads = h.n_kv_heads,
@@ -242,6 +242,7 @@ class ForwardImpl final : public Forward {
             state_.turn_tables.push_back(turn_tables(*turns, rope, h.context_tokens));
         for (uint32_t l = 0; l < state_.layers.size(); ++l) {
             LayerGeometry& layer = state_.layers[l];
+            if (!layer.shape.codes.any()) continue;
             const TurnTables& tables = state_.turn_tables[static_cast<size_t>(layer.rope)];
             layer.shape.codes.turns = {.n_pairs = turns->n_pairs,
                                        .n_angles = static_cast<int32_t>(turns->rope_pairs.size()),

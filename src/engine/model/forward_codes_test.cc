@@ -33,6 +33,7 @@ struct ForwardCodesCase {
     uint32_t sink_tokens;
     bool means;
     bool turned = false;
+    std::vector<uint32_t> exact_layers = {};
 };
 
 std::vector<TokenId> tokens_of_codes(size_t n, int32_t n_vocab, uint32_t seed) {
@@ -73,6 +74,7 @@ class ForwardCodes : public testing::TestWithParam<ForwardCodesCase> {
         auto coding = find_kv_coding(GetParam().codec, GetParam().sink_tokens, plain);
         ASSERT_TRUE(coding.ok()) << coding.error().message;
         coding_ = *coding;
+        ASSERT_TRUE(keep_exact(&coding_, GetParam().exact_layers, plain).ok());
         if (!GetParam().means && !coding_.scheduled) return;
         codec::Sidecar sidecar;
         sidecar.layers = codec::sidecar_layers(plain);
@@ -259,7 +261,47 @@ INSTANTIATE_TEST_SUITE_P(All, ForwardCodes,
                                          ForwardCodesCase{"qwen2", 0, "k6v4", 0, true, true},
                                          ForwardCodesCase{"gemma3", 100, "k6v4", 64, true, true},
                                          ForwardCodesCase{"llama", 0, "schedule", 64, true},
-                                         ForwardCodesCase{"gemma3", 100, "schedule", 64, true}));
+                                         ForwardCodesCase{"gemma3", 100, "schedule", 64, true},
+                                         ForwardCodesCase{"llama", 0, "k3v2", 64, true, true, {1}},
+                                         ForwardCodesCase{
+                                             "gemma3", 100, "schedule", 64, true, false, {0, 5}}));
+
+TEST(KvCoding, ExactLayersKeepAllTheirBlocks) {
+    KvLayout layout;
+    layout.block_tokens = kCodedBlockTokens;
+    layout.groups = {{.layers = {1, 3}, .kv_heads = 1, .head_dim = 64},
+                     {.kind = KvKind::window,
+                      .window_tokens = 100,
+                      .layers = {0, 2},
+                      .kv_heads = 1,
+                      .head_dim = 64}};
+    KvCoding coding = find_kv_coding("k4v4", 64, layout).value();
+    ASSERT_TRUE(keep_exact(&coding, {3, 1, 2, 3}, layout).ok());
+    EXPECT_EQ(coding.exact_layers, (std::vector<uint16_t>{1, 2, 3}));
+    const KvLayout split = coding.split(layout);
+    ASSERT_TRUE(split.validate().ok()) << split.validate().error().message;
+    ASSERT_EQ(split.groups.size(), 4u);
+    const auto expect = [&](size_t g, std::vector<uint16_t> layers, KvKeep keep, KvKind kind) {
+        EXPECT_EQ(split.groups[g].layers, layers) << g;
+        EXPECT_EQ(split.groups[g].keep, keep) << g;
+        EXPECT_EQ(split.groups[g].kind, kind) << g;
+        EXPECT_EQ(split.groups[g].pages.transform == Hash128{}, keep != KvKeep::sinks) << g;
+    };
+    expect(0, {1, 3}, KvKeep::all, KvKind::full);
+    expect(1, {0}, KvKeep::sinks, KvKind::window);
+    expect(2, {2}, KvKeep::all, KvKind::window);
+    expect(3, {0}, KvKeep::rest, KvKind::window);
+    EXPECT_NE(split.digest(), find_kv_coding("k4v4", 64, layout)->split(layout).digest());
+
+    const auto refused = [&](std::vector<uint32_t> layers) {
+        KvCoding fresh = find_kv_coding("k4v4", 64, layout).value();
+        return keep_exact(&fresh, std::move(layers), layout).error().message;
+    };
+    EXPECT_NE(refused({1, 4}).find("no layer 4; this model has 4"), std::string::npos);
+    EXPECT_NE(refused({0, 1, 2, 3}).find("raw16"), std::string::npos);
+    KvCoding none;
+    EXPECT_TRUE(keep_exact(&none, {77}, layout).ok());
+}
 
 TEST(KvCoding, AScheduleGroupsLayersByTheirWidths) {
     KvLayout layout;

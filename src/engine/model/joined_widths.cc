@@ -43,12 +43,18 @@ void join_cheapest(std::vector<WidthClass>& classes) {
 }  // namespace
 
 std::vector<codec::LayerBits> join_widths(std::vector<codec::LayerBits> bits,
-                                          const KvLayout& layout) {
+                                          const KvLayout& layout,
+                                          const std::vector<uint16_t>& exact) {
+    const auto is_exact = [&](uint16_t layer) { return std::ranges::binary_search(exact, layer); };
     const size_t plain = layout.groups.size();
-    const size_t most = std::max<size_t>(1, (kMaxGroups - plain) / plain);
+    const auto with_exact = static_cast<size_t>(std::ranges::count_if(
+        layout.groups,
+        [&](const KvGroup& group) { return std::ranges::any_of(group.layers, is_exact); }));
+    const size_t most = std::max<size_t>(1, (kMaxGroups - plain - with_exact) / plain);
     for (const KvGroup& group : layout.groups) {
         std::vector<WidthClass> classes;
         for (const uint16_t layer : group.layers) {
+            if (is_exact(layer)) continue;
             const auto at = std::ranges::find(classes, bits[layer], &WidthClass::bits);
             if (at == classes.end())
                 classes.push_back({bits[layer], {layer}});

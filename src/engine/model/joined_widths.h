@@ -8,10 +8,12 @@
 
 namespace quire {
 
-// `bits` are those of each model layer. In each of the plain layout's groups at most
-// (kMaxGroups - groups) / groups pairs of widths are left: the two whose union costs the fewest
-// bits are joined, again and again, at the larger width of each side. So no layer loses a bit.
+// `bits` are those of each model layer; `exact` ones, ascending, have none and take a group for
+// each of the plain layout's that has some. The groups that are left then are shared equally by the
+// plain layout's, for as many pairs of widths: the two whose union costs the fewest bits are
+// joined, again and again, at the larger width of each side. So no layer loses a bit.
 std::vector<codec::LayerBits> join_widths(std::vector<codec::LayerBits> bits,
-                                          const KvLayout& layout);
+                                          const KvLayout& layout,
+                                          const std::vector<uint16_t>& exact = {});
 
 }  // namespace quire

@@ -1,9 +1,13 @@
 #include "engine/model/kv_coding.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -55,6 +59,10 @@ std::string KvCoding::name() const {
     return any() ? codec::codec_name(spec) : "raw16";
 }
 
+bool KvCoding::codes(uint32_t layer) const {
+    return any() && !std::ranges::binary_search(exact_layers, layer);
+}
+
 codec::Geometry KvCoding::geometry(const KvLayout& layout) const {
     const KvGroup& group = layout.groups.front();
     return {group.head_dim, group.kv_heads, layout.block_tokens, layout.element};
@@ -81,6 +89,7 @@ KvLayout KvCoding::split(const KvLayout& layout) const {
     for (size_t g = 0; g < layout.groups.size(); ++g) {
         std::map<uint32_t, CodedLayers> by_codec;
         for (const uint16_t layer : layout.groups[g].layers) {
+            if (!codes(layer)) continue;
             const codec::CodecSpec& own = spec_of(layer);
             CodedLayers& part = by_codec[own.id()];
             part.group = g;
@@ -120,6 +129,26 @@ Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
     return coding;
 }
 
+Status keep_exact(KvCoding* coding, std::vector<uint32_t> layers, const KvLayout& layout) {
+    if (!coding->any()) return {};
+    std::set<uint32_t> coded;
+    for (const KvGroup& group : layout.groups)
+        coded.insert(group.layers.begin(), group.layers.end());
+    const size_t of_model = coded.size();
+    for (const uint32_t layer : layers) {
+        if (layer >= of_model)
+            return make_error(Code::invalid,
+                              fmt::format("there is no layer {}; this model has {}, from 0 on",
+                                          layer, of_model));
+        if (coded.erase(layer) > 0) coding->exact_layers.push_back(static_cast<uint16_t>(layer));
+    }
+    if (coded.empty())
+        return make_error(Code::invalid,
+                          "no layer is left to be coded; for 16 bits everywhere take raw16");
+    std::ranges::sort(coding->exact_layers);
+    return {};
+}
+
 Status take_sidecar(KvCoding* coding, codec::ReadSidecar read, const KvLayout& layout) {
     coding->sidecar = std::make_shared<const codec::Sidecar>(std::move(read.sidecar));
     coding->sidecar_hash = read.hash;
@@ -129,7 +158,8 @@ Status take_sidecar(KvCoding* coding, codec::ReadSidecar read, const KvLayout& l
         return make_error(Code::invalid,
                           "the sidecar has no widths per layer; make one with quire calibrate "
                           "MODEL --bits 4.5");
-    const std::vector<codec::LayerBits> bits = join_widths(sidecar.bits, layout);
+    const std::vector<codec::LayerBits> bits =
+        join_widths(sidecar.bits, layout, coding->exact_layers);
     for (const codec::LayerBits& b : bits) {
         const auto spec = codec::find_codec("k" + std::to_string(b.k) + "v" + std::to_string(b.v));
         if (!spec.ok()) return spec.error();

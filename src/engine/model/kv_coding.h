@@ -24,12 +24,14 @@ struct KvCoding {
     codec::CodecSpec spec;                      // of all layers; its family, where widths differ
     bool scheduled = false;                     // widths per layer, from the sidecar
     std::vector<codec::CodecSpec> layer_specs;  // [layers], when scheduled and the sidecar is there
+    std::vector<uint16_t> exact_layers;         // ascending: they stay 16 bit
     uint32_t sink_tokens = kSinkTokens;
     std::shared_ptr<const codec::Sidecar> sidecar;  // null: no means
     Hash128 sidecar_hash;
     std::shared_ptr<const KeyTurns> turns;  // null: only constant means are taken off
 
     bool any() const { return spec.family != 0; }
+    bool codes(uint32_t layer) const;
     // "k6v4"; "schedule"; "raw16" when there is none.
     std::string name() const;
     const codec::CodecSpec& spec_of(uint32_t layer) const {
@@ -42,8 +44,8 @@ struct KvCoding {
     const float* v_means(uint32_t layer) const;
     // What is done to numbers before they are coded; zero: nothing that pages depend on.
     Hash128 transform() const;
-    // The plain layout with codes, a group of them for each pair of widths. REQUIRES: any(), and it
-    // has kCodedBlockTokens.
+    // The plain layout with codes, a group of them for each pair of widths, and exact layers in
+    // groups of their own. REQUIRES: any(), and it has kCodedBlockTokens.
     KvLayout split(const KvLayout& layout) const;
 };
 
@@ -53,6 +55,10 @@ struct KvCoding {
 // not fit the model's shape. The message names those that would do.
 Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
                                 const KvLayout& layout);
+
+// Leaves these layers 16 bit. Before a sidecar is taken. No effect without a codec.
+// invalid: a layer that the model does not have, or all of them.
+Status keep_exact(KvCoding* coding, std::vector<uint32_t> layers, const KvLayout& layout);
 
 // Takes means, and a schedule's widths, from a sidecar. Layers of a group may have so many pairs of
 // widths as there are groups left; those nearest to each other are joined, at the larger widths.

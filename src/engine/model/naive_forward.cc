@@ -135,16 +135,16 @@ class Naive {
     }
 
     // Whether the query at pos reads p's numbers as codes.
-    bool coded(int32_t pos, int32_t p) const {
+    bool coded(size_t layer, int32_t pos, int32_t p) const {
         const auto block = static_cast<int32_t>(kCodedBlockTokens);
-        return coding_.any() && p >= static_cast<int32_t>(coding_.sink_tokens) &&
-               p < pos / block * block;
+        return coding_.codes(static_cast<uint32_t>(layer)) &&
+               p >= static_cast<int32_t>(coding_.sink_tokens) && p < pos / block * block;
     }
     const Vec& k(size_t layer, int32_t pos, int32_t p, size_t head) const {
-        return (coded(pos, p) ? decoded_k_ : k_)[layer][static_cast<size_t>(p)][head];
+        return (coded(layer, pos, p) ? decoded_k_ : k_)[layer][static_cast<size_t>(p)][head];
     }
     const Vec& v(size_t layer, int32_t pos, int32_t p, size_t head) const {
-        return (coded(pos, p) ? decoded_v_ : v_)[layer][static_cast<size_t>(p)][head];
+        return (coded(layer, pos, p) ? decoded_v_ : v_)[layer][static_cast<size_t>(p)][head];
     }
 
     Vec attend(int32_t l, int32_t pos, const std::vector<Vec>& q, bool window) const {

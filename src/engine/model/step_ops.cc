@@ -162,7 +162,7 @@ void run_heads(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head
         finish(row, k_column, w.k_norm, table);
         finish(row, v_column, nullptr, nullptr);
     }
-    if (s->encoder != nullptr)
+    if (g.shape.codes.any())
         encode_run(s, layer, run, kv_head, first + k_column, first + v_column);
     // This head alone, as a shape with one KV head that starts at its page.
     kernels::AttnShape shape = g.shape;

@@ -36,7 +36,7 @@ struct StepBuffers {
 
 struct LayerGeometry {
     size_t group = 0;
-    size_t coded_group = 0;  // with a coding; else the group
+    size_t coded_group = 0;  // of a coded layer; else the group
     kernels::AttnShape shape;
     int rope = 0;  // index of the rope table
 };
