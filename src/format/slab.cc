@@ -145,7 +145,9 @@ Status match_slab(std::span<const std::byte> slab, const SlabExpectation& expect
     if (h.layout_digest != expected.layout_digest)
         return other("KV layout: " + h.layout_digest.to_hex());
     if (h.packed != PackedPayload{})
-        return other("form: packed by a tier (" + std::to_string(h.packed.packing) + ")");
+        return make_error(Code::unsupported,
+                          "the slab was packed, or stands on what was, by a tier (packing " +
+                              std::to_string(h.packed.packing) + ")");
     if (h.codec != expected.codec) return other("codec: " + std::to_string(h.codec));
     if (h.codec_version != expected.codec_version)
         return other("codec version: " + std::to_string(h.codec_version));

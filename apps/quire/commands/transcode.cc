@@ -157,7 +157,7 @@ class Transcoder {
         if (packing == nullptr)
             return make_error(Code::unsupported,
                               "a slab is packed with a packing that --from does not name");
-        const size_t bytes = slab_bytes_for(size_t{packed.layer_count} * packed.layer_bytes);
+        const size_t bytes = unpacked_bytes(slab->bytes());
         if (bytes < slab->bytes().size() || bytes > slab_bytes_for(kMaxPayloadBytes))
             return make_error(Code::corrupt, "a packed slab of an impossible size");
         SlabBuffer whole(bytes);

@@ -157,6 +157,9 @@ class EcPacking final : public SlabPacking {
     PackingTag tag() const override { return {PackingId::ec, kVersion, transform_of(of_, bits_)}; }
     std::string name() const override { return fmt::format("ec:{}", bits_); }
     bool lossless() const override { return false; }
+    bool stands_on_exact(const SlabHeader& header) const override {
+        return header.first_position <= of_.exact_tokens;
+    }
 
     bool pack(std::span<const std::byte> slab, std::vector<std::byte>* out) const override {
         const SlabHeader& header = slab_header(slab);

@@ -93,18 +93,50 @@ SlabBuffer pack_slab(const SlabPacking& packing, std::span<const std::byte> slab
     return out;
 }
 
+namespace {
+
+bool is_mark(const PackedPayload& packed) {
+    return packed != PackedPayload{} && packed.layer_count == 0 && packed.layer_bytes == 0 &&
+           packed.payload_crc == 0;
+}
+
+}  // namespace
+
+size_t unpacked_bytes(std::span<const std::byte> slab) {
+    const SlabHeader& header = slab_header(slab);
+    const PackedPayload& packed = header.packed;
+    const bool as_it_is = packed == PackedPayload{} || is_mark(packed);
+    return slab_bytes_for(as_it_is ? header.payload_bytes
+                                   : size_t{packed.layer_count} * packed.layer_bytes);
+}
+
+SlabBuffer mark_slab(const SlabPacking& packing, std::span<const std::byte> slab) {
+    SlabBuffer out(slab.size());
+    if (!out) return out;
+    std::memcpy(out.bytes().data(), slab.data(), slab.size());
+    const PackingTag tag = packing.tag();
+    slab_header(out.bytes()).packed = {.packing = static_cast<uint32_t>(tag.id),
+                                       .version = tag.version,
+                                       .transform = tag.transform};
+    seal_slab(out.bytes());
+    return out;
+}
+
 Status unpack_slab(const SlabPacking& packing, std::span<std::byte> into,
                    std::vector<std::byte>* scratch) {
     const PackedPayload packed = slab_header(into).packed;
-    const bool plain = packed == PackedPayload{};
-    const size_t payload =
-        plain ? slab_header(into).payload_bytes : size_t{packed.layer_count} * packed.layer_bytes;
-    if (!plain) QUIRE_TRY(check_packing(packing, packed));
-    if (slab_bytes_for(payload) != into.size())
-        return make_error(Code::invalid, "a slab of " + std::to_string(slab_bytes_for(payload)) +
+    const size_t bytes_needed = unpacked_bytes(into);
+    if (packed != PackedPayload{}) QUIRE_TRY(check_packing(packing, packed));
+    if (bytes_needed != into.size())
+        return make_error(Code::invalid, "a slab of " + std::to_string(bytes_needed) +
                                              " bytes where one of " + std::to_string(into.size()) +
                                              " was expected");
-    if (plain) return {};
+    if (packed == PackedPayload{}) return {};
+    if (is_mark(packed)) {
+        slab_header(into).packed = {};
+        seal_slab(into);
+        return {};
+    }
     if (packed.layer_count == 0 || packed.layer_count > kMaxGroupLayers || packed.layer_bytes == 0)
         return make_error(Code::corrupt, "a packed slab of no layers, or of too many");
     const std::span<const std::byte> bytes = payload_of(into);

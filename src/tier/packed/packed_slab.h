@@ -34,8 +34,16 @@ class SlabBuffer {
 SlabBuffer pack_slab(const SlabPacking& packing, std::span<const std::byte> slab,
                      std::vector<std::byte>* scratch);
 
+// How many bytes unpack_slab() needs for a verified slab. Only its header is read.
+size_t unpacked_bytes(std::span<const std::byte> slab);
+
+// A copy with its payload as it is, sealed, that only such a packing gives back: for slabs that
+// stay as they are and stand on what a lossy one changed. Empty when there is no memory for it.
+SlabBuffer mark_slab(const SlabPacking& packing, std::span<const std::byte> slab);
+
 // `into` begins with a verified slab as a store gave it, and has the size of the slab that was
-// asked for. Afterwards it is that slab, sealed: unpacked if it was packed, else untouched.
+// asked for. Afterwards it is that slab, sealed: unpacked if it was packed, without its mark if it
+// had one, else untouched.
 // corrupt; unsupported: packed in another way; invalid: of another size.
 Status unpack_slab(const SlabPacking& packing, std::span<std::byte> into,
                    std::vector<std::byte>* scratch);

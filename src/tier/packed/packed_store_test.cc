@@ -20,7 +20,7 @@ namespace {
 using namespace quire::testing;
 
 // Keeps every n-th byte of a payload and fills the rest with it: smaller, and lossy on purpose.
-class EveryNth final : public SlabPacking {
+class EveryNth : public SlabPacking {
  public:
     explicit EveryNth(uint32_t n, uint64_t transform = 7) : n_(n), transform_(transform) {}
     PackingTag tag() const override { return {PackingId::ec, 1, {transform_, n_}}; }
@@ -170,6 +170,43 @@ TEST_F(PackedStoreTest, PlainSlabsAreServedAsTheyAre) {
     EXPECT_TRUE(reads_back(*store, noise));
     EXPECT_EQ(store->stats().unpacked_blocks, 0u);
     EXPECT_EQ(store->stats().pack_failures, 1u);
+}
+
+// What a lossy packing could not make smaller may stand on what it changed: no other store gives it.
+TEST_F(PackedStoreTest, WhatALossyPackingLeavesIsItsOwn) {
+    const AlignedBytes slab = smooth_slab(1);
+    const auto lossy = std::make_shared<EveryNth>(1);  // as large as before
+    const auto put_again = [&] { ASSERT_TRUE(put_one(*packed(lossy), slab).ok()); };
+    put_again();
+    EXPECT_TRUE(reads_back(*packed(lossy), slab));
+    AlignedBytes into(slab.size());
+    for (const auto& other : {std::shared_ptr<const SlabPacking>(std::make_shared<EveryNth>(8)),
+                              make_zstd_packing()}) {
+        auto store = packed(other);
+        EXPECT_EQ(get_one(*store, test_key(1), into).code(), Code::unsupported) << other->name();
+        EXPECT_FALSE(holds(*store, test_key(1)));
+        store.reset();
+        put_again();
+    }
+    // A store that does not pack hands out sound bytes; who checks what they are finds the mark.
+    ASSERT_TRUE(get_one(*disk(), test_key(1), into).ok());
+    SlabExpectation expected;
+    const SlabHeader& header = slab_header(std::span<const std::byte>(into.span()));
+    expected.key = header.key;
+    expected.model = header.model;
+    expected.layout_digest = header.layout_digest;
+    EXPECT_EQ(match_slab(into.span(), expected).code(), Code::unsupported);
+}
+
+TEST_F(PackedStoreTest, SinksOfALossyPackingAreAnybodys) {
+    class Sinks final : public EveryNth {
+     public:
+        using EveryNth::EveryNth;
+        bool stands_on_exact(const SlabHeader&) const override { return true; }
+    };
+    const AlignedBytes slab = smooth_slab(1);
+    ASSERT_TRUE(put_one(*packed(std::make_shared<Sinks>(1)), slab).ok());
+    EXPECT_TRUE(reads_back(*packed(make_zstd_packing()), slab));
 }
 
 TEST_F(PackedStoreTest, LosslessIsProvenOnEachWrite) {

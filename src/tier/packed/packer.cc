@@ -99,7 +99,8 @@ void Packer::work(const std::shared_ptr<Job>& job) {
     Parcel parcel;
     for (size_t i = 0; i < job->puts.size(); ++i) {
         const uint64_t begin_ns = thread_ns();
-        pack_one(job->puts[i], i, &parcel);
+        if (const Status ready = pack_one(job->puts[i], i, &parcel); !ready.ok())
+            job->results[i] = ready;
         const uint64_t worked_ns = thread_ns() - begin_ns;
         counters_.pack_ns += worked_ns;
         if (parcel.bytes >= kParcelBytes) send(job, std::exchange(parcel, {}));
@@ -108,28 +109,39 @@ void Packer::work(const std::shared_ptr<Job>& job) {
     send(job, std::move(parcel));
 }
 
-void Packer::pack_one(const TierPut& put, size_t place, Parcel* parcel) {
+Status Packer::pack_one(const TierPut& put, size_t place, Parcel* parcel) {
     uint8_t there = 0;
     inner_.contains({&put.key, 1}, {&there, 1});
     TierPut as_stored = put;
     // What is not sound goes as it is, for the store to refuse: packing would seal it.
     const bool sound = verify_slab(put.slab).ok() && slab_header(put.slab).key == put.key;
     const bool refusing = inner_.stats().degraded;
+    const SlabPacking& packing = *options_.packing;
+    SlabBuffer stored;
     if (!there && sound && !refusing) {
-        SlabBuffer packed = pack_slab(*options_.packing, put.slab, &scratch_);
-        if (packed) {
+        stored = pack_slab(packing, put.slab, &scratch_);
+        if (stored) {
             ++counters_.packed_blocks;
             counters_.from_bytes += put.slab.size();
-            counters_.to_bytes += packed.bytes().size();
-            as_stored.slab = packed.bytes();
-            parcel->bytes += packed.bytes().size();
-            parcel->memory.push_back(std::move(packed));
+            counters_.to_bytes += stored.bytes().size();
         } else {
             ++counters_.failures;
         }
     }
+    // Whoever reads it without this packing must not take it for what he would have computed; also
+    // where another one is there now, which may be gone before this arrives.
+    if (!stored && sound && !packing.stands_on_exact(slab_header(put.slab))) {
+        stored = mark_slab(packing, put.slab);
+        if (!stored) return make_error(Code::full, "no memory to mark a slab");
+    }
+    if (stored) {
+        as_stored.slab = stored.bytes();
+        parcel->bytes += stored.bytes().size();
+        parcel->memory.push_back(std::move(stored));
+    }
     parcel->puts.push_back(as_stored);
     parcel->places.push_back(place);
+    return {};
 }
 
 void Packer::send(const std::shared_ptr<Job>& job, Parcel parcel) {

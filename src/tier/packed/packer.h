@@ -41,7 +41,7 @@ class Packer {
 
     void run();
     void work(const std::shared_ptr<Job>& job);
-    void pack_one(const TierPut& put, size_t place, Parcel* parcel);
+    Status pack_one(const TierPut& put, size_t place, Parcel* parcel);
     void send(const std::shared_ptr<Job>& job, Parcel parcel);
     void finish(const std::shared_ptr<Job>& job);
     void rest(uint64_t worked_ns);

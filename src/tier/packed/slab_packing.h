@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "core/hash128.h"
+#include "format/slab.h"
 
 namespace quire {
 
@@ -35,6 +36,9 @@ class SlabPacking {
     virtual PackingTag tag() const = 0;
     virtual std::string name() const = 0;  // "ec:2.7"
     virtual bool lossless() const = 0;
+    // Whether the numbers of such a slab cannot come from others that this packing changed: those
+    // behind a prefix that was unpacked do.
+    virtual bool stands_on_exact(const SlabHeader& /*header*/) const { return lossless(); }
     // Appends the payload of a sealed slab, packed, to `out`. false: this slab stays as it is.
     virtual bool pack(std::span<const std::byte> slab, std::vector<std::byte>* out) const = 0;
     // Fills the payload of a slab whose header is already as before packing, but for checksums.

@@ -142,7 +142,7 @@ void Unpacker::submit(std::function<void()> task) {
 void Unpacker::unpack(Job& job, size_t i) {
     std::vector<std::byte> scratch;
     const TierGet& get = job.gets[i];
-    const bool packed = slab_header(std::span<const std::byte>(get.into)).packed.packing != 0;
+    const bool packed = slab_header(std::span<const std::byte>(get.into)).packed.layer_count != 0;
     const int64_t begin_ns = options_.clock->monotonic_ns();
     Status done = unpack_slab(*options_.packing, get.into, &scratch);
     counters_.unpack_ns += static_cast<uint64_t>(options_.clock->monotonic_ns() - begin_ns);
