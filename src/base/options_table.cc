@@ -129,7 +129,8 @@ constexpr OptionSpec kOptionRows[] = {
      .type = T::integer,
      .fallback = "16",
      .section = "Cache",
-     .help = "tokens in a block; a multiple of 16; with kv-codec, or kv-codec-cold ec:BITS, 64",
+     .help = "tokens in a block; a multiple of 16; with kv-codec always 64, and 64 if not given "
+             "with kv-codec-cold ec:BITS",
      .min = 16,
      .max = 256},
     {.key = "kv_codec",

@@ -25,8 +25,8 @@ inline constexpr size_t kTenantBytesMax = 64;
 
 // Of a slab that a tier stores packed: how, and what it was before. Its payload is then one layer
 // of any size; key, codec, page and all else are those of the block. Without layers before it is a
-// mark: the payload is as it was, but its numbers were computed from some that this packing changed.
-// Zero: not packed.
+// mark: the payload is as it was, but its numbers come from some that this packing changed. Zero:
+// not packed.
 struct PackedPayload {
     uint32_t packing = 0;  // tier/packed/slab_packing.h
     uint16_t version = 0;
@@ -69,8 +69,8 @@ struct SlabHeader {
 };
 static_assert(sizeof(SlabHeader) == kSlabHeaderBytes);
 
-// What a reader expects of a slab; anything else is Code::corrupt (damaged bytes), Code::unsupported
-// (packed, or marked) or Code::miss (a sound slab of something else).
+// What a reader expects of a slab; anything else is Code::corrupt (damaged bytes),
+// Code::unsupported (packed, or marked) or Code::miss (a sound slab of something else).
 struct SlabExpectation {
     BlockKey key;
     PrefixHash prefix;

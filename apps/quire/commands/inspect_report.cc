@@ -64,8 +64,8 @@ std::string inspect_text(const InspectResult& result) {
                         result.verified ? blocks(r.verified_blocks) + ", every byte"
                                         : "headers only; --verify reads every byte");
     if (!result.damaged()) return text + fmt::format("  {:<12}none\n", "damage");
-    text += fmt::format("  {:<12}{} damaged; they are misses, never wrong answers\n", "damage",
-                        blocks(r.damaged_blocks));
+    text += fmt::format("  {:<12}{} damaged, {} lost; they are misses, never wrong answers\n",
+                        "damage", blocks(r.damaged_blocks), r.lost_blocks);
     for (const DiskDamage& damage : r.damage)
         text += fmt::format("    {}: {}\n", damage.file, damage.what);
     text +=
@@ -100,6 +100,7 @@ std::string inspect_json(const InspectResult& result) {
                       {"verified", result.verified},
                       {"verified_blocks", r.verified_blocks},
                       {"damaged_blocks", r.damaged_blocks},
+                      {"lost_blocks", r.lost_blocks},
                       {"damage", damage},
                       {"ok", !result.damaged()}};
     // Tenant names are whatever clients sent.

@@ -211,7 +211,9 @@ Status check_new(const std::string& dir, const TierStore& store) {
     const uint64_t blocks = store.stats().blocks;
     if (blocks == 0) return {};
     return make_error(Code::invalid,
-                      fmt::format("{} holds {} blocks already; name a new directory", dir, blocks));
+                      fmt::format("{} holds {} blocks already; name a new directory, or delete "
+                                  "it first if they are what an interrupted transcode left",
+                                  dir, blocks));
 }
 
 }  // namespace
@@ -230,12 +232,25 @@ Result<TranscodeReport> transcode(const TranscodeFlags& flags) {
     const uint64_t capacity = 16 * seen->block_bytes + kSpareBytes;
     auto io = make_io_engine({});
     if (!io.ok()) return io.error();
+    // The store names what it has; what its segments lost is known before it is opened.
+    const uint64_t lost = seen->lost_blocks;
+    const auto with_lost = [lost](Result<TranscodeReport> report) {
+        if (!report.ok() || lost == 0) return report;
+        report->blocks += lost;
+        if (report->refused == 0)
+            report->first_refusal = fmt::format(
+                "{} of them are lost with segments that were cut or deleted; quire inspect names "
+                "them",
+                lost);
+        report->refused += lost;
+        return report;
+    };
     auto from = open_dir(flags.from_dir, std::max(seen->file_bytes, kSpareBytes), true, **io);
     if (!from.ok()) return from.error();
     auto to = open_dir(flags.to_dir, capacity, false, **io);
     if (!to.ok()) return to.error();
     QUIRE_TRY(check_new(flags.to_dir, **to));
-    if (!*target) return Transcoder(**from, **to, *source).run();
+    if (!*target) return with_lost(Transcoder(**from, **to, *source).run());
     const auto packed = make_packed_store(**to, {.packing = *target, .pack_share = 1.0});
     auto report = Transcoder(**from, *packed, *source).run();
     if (report.ok() && report->packed == 0 && report->written > 0 &&
@@ -245,7 +260,7 @@ Result<TranscodeReport> transcode(const TranscodeFlags& flags) {
                                       "--kv-sinks and --block-tokens; {} has {} of them as they "
                                       "were",
                                       flags.to_dir, report->written));
-    return report;
+    return with_lost(std::move(report));
 }
 
 std::string transcode_text(const TranscodeReport& r) {

@@ -10,7 +10,9 @@ namespace quire::codec::ec {
 namespace {
 
 Error damaged(const char* why) {
-    return make_error(Code::corrupt, fmt::format("the sidecar's section for ec {}", why));
+    return make_error(
+        Code::corrupt,
+        fmt::format("the sidecar's section for ec {}; `quire calibrate` writes it anew", why));
 }
 
 class Writer {

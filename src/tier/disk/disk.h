@@ -71,6 +71,7 @@ struct DiskReport {
     std::map<uint32_t, uint64_t> blocks_by_packing;  // PackingId
     std::map<std::string, std::set<uint32_t>> codecs_by_model;
     uint64_t damaged_blocks = 0;
+    uint64_t lost_blocks = 0;  // of the index, in segments that were cut or deleted
     std::vector<DiskDamage> damage;  // the first 100
 };
 

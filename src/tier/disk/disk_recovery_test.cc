@@ -200,6 +200,12 @@ TEST(DiskRecovery, ACutSegmentLosesOnlyWhatWasCut) {
     Recovered found;
     EXPECT_EQ(crashed.recovered(&found).size(), 15u);
     EXPECT_EQ(found.stale_records, 5u);
+    const auto report = inspect_disk(crashed.dir(), true);
+    ASSERT_TRUE(report.ok());
+    EXPECT_EQ(report->blocks, 15u);
+    EXPECT_EQ(report->lost_blocks, 5u);
+    ASSERT_EQ(report->damage.size(), 1u);
+    EXPECT_EQ(report->damage[0].file, file.filename());
     DiskOptions options = DiskFixture::defaults();
     options.dir = crashed.dir();
     DiskFixture disk(options);

@@ -73,6 +73,10 @@ class Inspector {
         if (found.corrupt_records > 0) {
             note("index", std::to_string(found.corrupt_records) + " damaged records");
         }
+        report_.lost_blocks = found.stale_records;
+        for (const auto& [segment, blocks] : found.stale_by_segment)
+            note(segment_file_name(segment), "the file was cut or deleted, and " +
+                                                 std::to_string(blocks) + " blocks with it");
     }
 
     void look_at_segment(const SegmentState& segment) {

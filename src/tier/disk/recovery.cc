@@ -274,7 +274,9 @@ class Loader {
     void finish() {
         std::shared_lock lock(catalog_.mutex());
         for (const auto& [key, place] : gone_) {
-            out_.stale_records += !dropped_.contains(place.segment);
+            if (dropped_.contains(place.segment)) continue;
+            ++out_.stale_records;
+            ++out_.stale_by_segment[place.segment];
         }
         for (const auto& [id, segment] : catalog_.segments()) {
             if (segment.live_units == 0) out_.orphans.push_back(id);

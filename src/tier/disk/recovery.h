@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,9 @@ struct Recovered {
     uint32_t next_segment = 1;
     uint64_t records = 0;
     uint64_t corrupt_records = 0;   // skipped, counted
-    uint64_t stale_records = 0;     // slabs whose segment is cut or gone, though nobody dropped it
+    // Slabs whose segment is cut or gone, though nobody dropped it; and by segment.
+    uint64_t stale_records = 0;
+    std::map<uint32_t, uint64_t> stale_by_segment;
     uint64_t scanned_segments = 0;  // by header, because the index was lost
     std::vector<uint32_t> orphans;  // segments that hold nothing published
     struct Tail {

@@ -172,7 +172,7 @@ TEST_F(PackedStoreTest, PlainSlabsAreServedAsTheyAre) {
     EXPECT_EQ(store->stats().pack_failures, 1u);
 }
 
-// What a lossy packing could not make smaller may stand on what it changed: no other store gives it.
+// What a lossy packing could not make smaller may stand on what it changed: nobody else gets it.
 TEST_F(PackedStoreTest, WhatALossyPackingLeavesIsItsOwn) {
     const AlignedBytes slab = smooth_slab(1);
     const auto lossy = std::make_shared<EveryNth>(1);  // as large as before

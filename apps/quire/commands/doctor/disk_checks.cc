@@ -55,7 +55,9 @@ Finding check_content(const std::string& dir) {
     const std::string found =
         fmt::format("{} blocks, {}", report->blocks, format_bytes(report->block_bytes));
     if (report->damaged_blocks == 0 && report->damage.empty()) return good("disk cache", found);
-    return warning("disk cache", fmt::format("{}, {} damaged", found, report->damaged_blocks),
+    return warning("disk cache",
+                   fmt::format("{}, {} damaged, {} lost", found, report->damaged_blocks,
+                               report->lost_blocks),
                    "damaged blocks become misses; for details: quire inspect " + dir);
 }
 
