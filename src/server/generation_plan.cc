@@ -142,7 +142,8 @@ ApiResult<const KvCodecInfo*> served_codec(const EngineApi& engine,
     }
     return bad_field("kv_codec", "'kv_codec' " + shorten(*asked, kMaxCodecBytes) +
                                      " is not allowed here; this server writes KV in " + names +
-                                     (served.size() == 1 ? " only." : "."));
+                                     (served.size() == 1 ? " only" : "") +
+                                     ". --kv-codec-allow names further ones when it starts.");
 }
 
 std::optional<ApiError> check_model(const EngineApi& engine, const std::string& asked) {

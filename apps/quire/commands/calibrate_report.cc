@@ -10,6 +10,9 @@
 namespace quire::commands {
 namespace {
 
+// The sidecars that docs/codecs.md judges are learned from as many or more.
+constexpr uint32_t kColdTokens = 2048;
+
 // Length of the vectors of a layer's KV heads, root mean square over heads.
 double length(const codec::Sidecar& s, const std::vector<float>& vectors, uint32_t layer) {
     const codec::SidecarLayer& shape = s.layers[layer];
@@ -58,6 +61,11 @@ std::string calibrate_text(const CalibrateReport& report) {
     if (!s.bits.empty())
         text +=
             fmt::format("The schedule takes {:.3f} bits a number, scales included.\n", report.bits);
+    if (report.tokens < kColdTokens)
+        text += fmt::format(
+            "Components and what foretells them want {} tokens and more: with fewer, ec takes more "
+            "bits than asked for\nand loses more. Means and schedule need less.\n",
+            kColdTokens);
     return text + fmt::format("Written to {}, hash {}.\n", report.path, report.hash.to_hex());
 }
 

@@ -116,8 +116,12 @@ Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(const Eva
         }
         auto ours = bench::codec_candidate(name);
         if (!ours.ok()) {
-            std::string message = ours.error().message + "; peers:";
+            std::string message = ours.error().message + ", ec:BITS; peers:";
             for (const std::string& peer : bench::peer_names()) message += " " + peer;
+            if (name == "sidecar")
+                message = "--caches: --sidecar FILE adds its row 'sidecar' by itself";
+            if (name.starts_with("auto:"))
+                message = "--caches: --schedule " + name.substr(5) + " adds the row '" + name + "'";
             return make_error(ours.error().code, message);
         }
         candidates.push_back(flags.skip_layers.empty()

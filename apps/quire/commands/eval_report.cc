@@ -56,7 +56,9 @@ std::string eval_text(const EvalReport& report) {
     }
     out += table.text() + eval_details_text(report);
     const std::vector<std::string> below = peers_below(report.rows);
-    out += below.empty() ? "\nNo peer lies below our frontier." : "\nPeers below our frontier:";
+    const bool peers = std::ranges::any_of(report.rows, &EvalRow::reference);
+    if (peers)
+        out += below.empty() ? "\nNo peer lies below our frontier." : "\nPeers below our frontier:";
     for (const std::string& name : below) out += " " + name;
     out += "\n";
     return report.bars.empty() ? out : out + "\n" + bench::bar_table(report.bars);

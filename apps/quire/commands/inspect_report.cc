@@ -60,6 +60,8 @@ std::string inspect_text(const InspectResult& result) {
     });
     text += list_text("codecs", r.blocks_by_codec, codec_name_of_id);
     text += list_text("packing", r.blocks_by_packing, packing_name);
+    text += list_text("tokens", r.blocks_by_tokens,
+                      [](uint32_t tokens) { return fmt::format("{} a block", tokens); });
     text += fmt::format("  {:<12}{}\n", "verified",
                         result.verified ? blocks(r.verified_blocks) + ", every byte"
                                         : "headers only; --verify reads every byte");
@@ -80,6 +82,8 @@ std::string inspect_json(const InspectResult& result) {
     for (const auto& [codec, count] : r.blocks_by_codec) codecs[codec_name_of_id(codec)] = count;
     Json packing = Json::object();
     for (const auto& [id, count] : r.blocks_by_packing) packing[packing_name(id)] = count;
+    Json tokens = Json::object();
+    for (const auto& [count, found] : r.blocks_by_tokens) tokens[std::to_string(count)] = found;
     Json model_codecs = Json::object();
     for (const auto& [id, found] : r.codecs_by_model) model_codecs[id] = names_of(found);
     Json damage = Json::array();
@@ -97,6 +101,7 @@ std::string inspect_json(const InspectResult& result) {
                       {"tenants", r.blocks_by_tenant},
                       {"codecs", codecs},
                       {"packing", packing},
+                      {"block_tokens", tokens},
                       {"verified", result.verified},
                       {"verified_blocks", r.verified_blocks},
                       {"damaged_blocks", r.damaged_blocks},

@@ -21,6 +21,7 @@
 namespace quire::commands {
 namespace {
 
+constexpr uint32_t kUsualBlockTokens = 16;
 constexpr uint64_t kBatchBytes = uint64_t{64} << 20;
 constexpr uint64_t kSpareBytes = uint64_t{256} << 20;  // segments not full, indexes
 constexpr int64_t kWaitNs = int64_t{600} * 1'000'000'000;
@@ -42,6 +43,14 @@ struct Model {
     std::unique_ptr<GgufModel> model;
     ColdModel cold;
 };
+
+// What most blocks have; 16, as servers without a codec, when there are none.
+uint32_t usual_tokens(const DiskReport& seen) {
+    std::pair<uint64_t, uint32_t> most{0, kUsualBlockTokens};
+    for (const auto& [tokens, blocks] : seen.blocks_by_tokens)
+        most = std::max(most, {blocks, tokens});
+    return most.second;
+}
 
 Result<Model> open_model(const TranscodeFlags& flags) {
     Model out;
@@ -218,23 +227,26 @@ Status check_new(const std::string& dir, const TierStore& store) {
 
 }  // namespace
 
-Result<TranscodeReport> transcode(const TranscodeFlags& flags) {
-    QUIRE_TRY(check_flags(flags));
+Result<TranscodeReport> transcode(const TranscodeFlags& given) {
+    QUIRE_TRY(check_flags(given));
+    auto seen = inspect_disk(given.from_dir, false);
+    if (!seen.ok()) return seen.error();
+    TranscodeFlags flags = given;
+    if (flags.block_tokens == 0) flags.block_tokens = usual_tokens(*seen);
     auto model = open_model(flags);
     if (!model.ok()) return model.error();
     auto source = find_packing("--from", flags.from, *model);
     if (!source.ok()) return source.error();
     auto target = find_packing("--to", flags.to, *model);
     if (!target.ok()) return target.error();
-    auto seen = inspect_disk(flags.from_dir, false);
-    if (!seen.ok()) return seen.error();
     // Unpacked, blocks may be ten times as large and more; the limit is no reservation.
     const uint64_t capacity = 16 * seen->block_bytes + kSpareBytes;
     auto io = make_io_engine({});
     if (!io.ok()) return io.error();
     // The store names what it has; what its segments lost is known before it is opened.
     const uint64_t lost = seen->lost_blocks;
-    const auto with_lost = [lost](Result<TranscodeReport> report) {
+    const auto with_lost = [&](Result<TranscodeReport> report) {
+        if (report.ok()) report->block_tokens = usual_tokens(*seen);
         if (!report.ok() || lost == 0) return report;
         report->blocks += lost;
         if (report->refused == 0)
@@ -267,6 +279,10 @@ std::string transcode_text(const TranscodeReport& r) {
     std::string text =
         fmt::format("{} of {} blocks written, {} packed: {} instead of {}\n", r.written, r.blocks,
                     r.packed, format_bytes(r.to_bytes), format_bytes(r.from_bytes));
+    if (r.packed > 0)
+        text += fmt::format("Blocks have {0} tokens; a server without a codec reads them with "
+                            "--block-tokens {0}\n",
+                            r.block_tokens);
     if (r.refused > 0) text += fmt::format("{} were not: {}\n", r.refused, r.first_refusal);
     return text;
 }
@@ -277,6 +293,7 @@ std::string transcode_json(const TranscodeReport& r) {
                                    {"packed", r.packed},
                                    {"from_bytes", r.from_bytes},
                                    {"to_bytes", r.to_bytes},
+                                   {"block_tokens", r.block_tokens},
                                    {"refused", r.refused},
                                    {"first_refusal", r.first_refusal}};
     return json.dump(2) + "\n";

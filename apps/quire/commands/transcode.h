@@ -17,7 +17,7 @@ struct TranscodeFlags {
     std::string kv_codec;
     uint32_t kv_sinks = 64;
     std::vector<uint32_t> kv_skip_layers;
-    uint32_t block_tokens = 16;
+    uint32_t block_tokens = 0;  // 0: what most blocks of the source have
     std::string kv_sidecar;
     bool json = false;
 };
@@ -27,6 +27,7 @@ struct TranscodeReport {
     uint64_t written = 0;  // of those
     uint64_t packed = 0;   // of those
     uint64_t from_bytes = 0, to_bytes = 0;
+    uint32_t block_tokens = 0;  // of most
     uint64_t refused = 0;       // not readable, or not stored
     std::string first_refusal;  // why, of the first
 };

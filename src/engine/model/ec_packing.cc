@@ -213,8 +213,8 @@ class EcPacking final : public SlabPacking {
 Result<std::shared_ptr<const SlabPacking>> make_ec_packing(const ColdModel& of, double bits) {
     auto learned = codec::ec::Model::of(*of.sidecar);
     if (!learned.ok()) return learned.error();
-    const codec::ec::Coder coder(*learned);
-    const double most = coder.bits(coder.steps().low);
+    const codec::ec::Coder rates(*learned);
+    const double most = rates.bits(rates.steps().low);
     if (bits > most + kBitsSlack)
         return make_error(
             Code::invalid,

@@ -69,6 +69,7 @@ struct DiskReport {
     std::map<std::string, uint64_t> blocks_by_tenant;  // "" is the only tenant
     std::map<uint32_t, uint64_t> blocks_by_codec;
     std::map<uint32_t, uint64_t> blocks_by_packing;  // PackingId
+    std::map<uint32_t, uint64_t> blocks_by_tokens;   // how many tokens one has
     std::map<std::string, std::set<uint32_t>> codecs_by_model;
     uint64_t damaged_blocks = 0;
     uint64_t lost_blocks = 0;  // of the index, in segments that were cut or deleted

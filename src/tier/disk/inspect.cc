@@ -119,6 +119,7 @@ class Inspector {
         report_.blocks_by_tenant[std::string(header.tenant.data(), tenant_bytes)]++;
         report_.blocks_by_codec[header.codec]++;
         report_.blocks_by_packing[header.packed.packing]++;
+        report_.blocks_by_tokens[header.token_count]++;
         report_.codecs_by_model[header.model.value.to_hex()].insert(header.codec);
         return {};
     }
