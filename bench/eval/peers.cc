@@ -11,6 +11,7 @@
 #include <ggml.h>
 
 #include "bench/eval/candidate.h"
+#include "bench/eval/kvarn.h"
 #include "codec/hot/rotate.h"
 
 namespace quire::bench {
@@ -146,6 +147,8 @@ std::unique_ptr<Candidate> peer_candidate(const std::string& name) {
         if (name == format) return format_candidate(name);
     if (name == "kivi4") return std::make_unique<Kivi>(4);
     if (name == "kivi2") return std::make_unique<Kivi>(2);
+    if (name == "kvarn_k4v4") return kvarn_candidate(4, 4);
+    if (name == "kvarn_k4v2") return kvarn_candidate(4, 2);
     for (const PeerRow& row : peer_table())
         if (name == row.name)
             return std::make_unique<RowPeer>(row.name, row.bits, row.row_bits, row.k(), row.v());
@@ -153,7 +156,7 @@ std::unique_ptr<Candidate> peer_candidate(const std::string& name) {
 }
 
 std::vector<std::string> peer_names() {
-    std::vector<std::string> names = {"kivi4", "kivi2"};
+    std::vector<std::string> names = {"kivi4", "kivi2", "kvarn_k4v4", "kvarn_k4v2"};
     for (const PeerRow& row : peer_table()) names.emplace_back(row.name);
     names.insert(names.end(), std::begin(kFormats), std::end(kFormats));
     return names;
