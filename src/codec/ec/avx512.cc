@@ -176,33 +176,48 @@ class BySymbol {
     return _mm512_mask_blend_epi32(lanes, before, next);
 }
 
-void write(SymbolWriter* shared, const SymbolRows& rows, const uint8_t* symbols) {
-    SymbolWriter writer = *shared;
-    const uint32_t runs = (rows.tokens + kLanes - 1) / kLanes;
-    const auto last = static_cast<__mmask16>(kAll >> (runs * kLanes - rows.tokens));
-    const bool turns = rows.tokens % kStates == 0 && writer.turn % kGroups == 0;
+// Components of whole turns, with states in registers.
+void write_turns(SymbolWriter* shared, const SymbolRows& rows, const uint8_t* symbols) {
+    SymbolWriter writer{.states = {}, .end = shared->end};
+    States states;
+#pragma GCC unroll 4
+    for (uint32_t g = 0; g < kGroups; ++g)
+        states.of[g] = _mm512_loadu_si512(shared->states + size_t{g} * kLanes);
     for (uint32_t i = rows.components; i-- > 0;) {
         const size_t c = rows.order[i];
         const RansTable& table = rows.tables[rows.classes[c]];
         const BySymbol infos(table.symbols()), reciprocals(table.reciprocals());
         const uint8_t* own = symbols + c * rows.stride;
-        uint32_t run = runs;
-        for (; turns && run > 0; run -= kGroups)
+        for (uint32_t t = rows.tokens; t > 0; t -= kStates)
 #pragma GCC unroll 4
-            for (uint32_t g = kGroups; g-- > 0;) {
-                uint32_t* at = writer.states + size_t{g} * kLanes;
-                const uint8_t* from = own + size_t{run - kGroups + g} * kLanes;
-                _mm512_storeu_si512(at, write_run(&writer, infos, reciprocals,
-                                                  _mm512_loadu_si512(at), kAll, from));
-            }
-        for (auto lanes = last; run-- > 0; lanes = kAll) {
-            writer.turn = (writer.turn + kGroups - 1) % kGroups;
-            uint32_t* at = writer.states + size_t{writer.turn} * kLanes;
-            _mm512_storeu_si512(at, write_run(&writer, infos, reciprocals, _mm512_loadu_si512(at),
-                                              lanes, own + size_t{run} * kLanes));
+            for (uint32_t g = kGroups; g-- > 0;)
+                states.of[g] = write_run(&writer, infos, reciprocals, states.of[g], kAll,
+                                         own + t - kStates + size_t{g} * kLanes);
+    }
+#pragma GCC unroll 4
+    for (uint32_t g = 0; g < kGroups; ++g)
+        _mm512_storeu_si512(shared->states + size_t{g} * kLanes, states.of[g]);
+    shared->end = writer.end;
+}
+
+void write(SymbolWriter* writer, const SymbolRows& rows, const uint8_t* symbols) {
+    if (rows.tokens % kStates == 0 && writer->turn % kGroups == 0)
+        return write_turns(writer, rows, symbols);
+    const uint32_t runs = (rows.tokens + kLanes - 1) / kLanes;
+    const auto last = static_cast<__mmask16>(kAll >> (runs * kLanes - rows.tokens));
+    for (uint32_t i = rows.components; i-- > 0;) {
+        const size_t c = rows.order[i];
+        const RansTable& table = rows.tables[rows.classes[c]];
+        const BySymbol infos(table.symbols()), reciprocals(table.reciprocals());
+        auto lanes = last;
+        for (uint32_t run = runs; run-- > 0; lanes = kAll) {
+            writer->turn = (writer->turn + kGroups - 1) % kGroups;
+            uint32_t* at = writer->states + size_t{writer->turn} * kLanes;
+            _mm512_storeu_si512(
+                at, write_run(writer, infos, reciprocals, _mm512_loadu_si512(at), lanes,
+                              symbols + c * rows.stride + size_t{run} * kLanes));
         }
     }
-    *shared = writer;
 }
 
 }  // namespace
