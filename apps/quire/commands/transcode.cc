@@ -243,9 +243,9 @@ Result<TranscodeReport> transcode(const TranscodeFlags& given) {
     const uint64_t capacity = 16 * seen->block_bytes + kSpareBytes;
     auto io = make_io_engine({});
     if (!io.ok()) return io.error();
-    // The store names what it has; what its segments lost is known before it is opened.
+    // The store counts what it has; block sizes, and what was lost with segments, were seen before.
     const uint64_t lost = seen->lost_blocks;
-    const auto with_lost = [&](Result<TranscodeReport> report) {
+    const auto completed = [&](Result<TranscodeReport> report) {
         if (report.ok()) report->block_tokens = usual_tokens(*seen);
         if (!report.ok() || lost == 0) return report;
         report->blocks += lost;
@@ -262,7 +262,7 @@ Result<TranscodeReport> transcode(const TranscodeFlags& given) {
     auto to = open_dir(flags.to_dir, capacity, false, **io);
     if (!to.ok()) return to.error();
     QUIRE_TRY(check_new(flags.to_dir, **to));
-    if (!*target) return with_lost(Transcoder(**from, **to, *source).run());
+    if (!*target) return completed(Transcoder(**from, **to, *source).run());
     const auto packed = make_packed_store(**to, {.packing = *target, .pack_share = 1.0});
     auto report = Transcoder(**from, *packed, *source).run();
     if (report.ok() && report->packed == 0 && report->written > 0 &&
@@ -272,7 +272,7 @@ Result<TranscodeReport> transcode(const TranscodeFlags& given) {
                                       "--kv-sinks and --block-tokens; {} has {} of them as they "
                                       "were",
                                       flags.to_dir, report->written));
-    return with_lost(std::move(report));
+    return completed(std::move(report));
 }
 
 std::string transcode_text(const TranscodeReport& r) {
