@@ -66,26 +66,7 @@ Place place_of(const std::vector<std::vector<uint16_t>>& chains, uint32_t layer)
     return {};
 }
 
-// Deviations of rows that nothing foretells, along the components that are there: not quite those
-// that would be learned for them, as fast.
-void forget(const ec::HeadModel& foretold, std::span<const float> rows, ec::HeadModel* head) {
-    const size_t n = foretold.head_dim, tokens = rows.size() / n;
-    *head = foretold;
-    head->weights.clear();
-    for (size_t c = 0; c < n; ++c) {
-        double squares = 0;
-        for (size_t t = 0; t < tokens; ++t) {
-            double sum = 0;
-            for (size_t d = 0; d < n; ++d)
-                sum += double{head->components[c * n + d]} *
-                       (double{rows[t * n + d]} - double{head->mean[d]});
-            squares += sum * sum;
-        }
-        head->deviations[c] = static_cast<float>(std::sqrt(squares / static_cast<double>(tokens)));
-    }
-}
-
-// The end of the text, cut into blocks; and the model without prediction from the same rows.
+// The end of the text, cut into blocks.
 void read_blocks(const KvPages& pages, const ModelMeans& means, uint32_t first, uint32_t last,
                  Learned* out) {
     out->blocks.resize(out->chains.size());
@@ -97,8 +78,6 @@ void read_blocks(const KvPages& pages, const ModelMeans& means, uint32_t first, 
         std::vector<float> k(size_t{last - first} * group.head_dim), v(k.size());
         pages.read(rows, k.data(), v.data());
         means.turn(layer, first, last, Turn::back, k.data());
-        forget(out->foretold.k[layer][rows.head], k, &out->alone.k[layer][rows.head]);
-        forget(out->foretold.v[layer][rows.head], v, &out->alone.v[layer][rows.head]);
         const Place place = place_of(out->chains, layer);
         const size_t numbers = size_t{kEcBlockTokens} * group.head_dim;
         for (size_t b = 0; b < out->blocks[place.chain].size(); ++b) {
@@ -131,7 +110,7 @@ Result<Learned> learn(const BenchOptions& options, const BenchModel& named) {
     auto learned = ec::Model::of(sidecar);
     if (!learned.ok()) return learned.error();
     Learned out{.foretold = *learned,
-                .alone = *learned,
+                .alone = learned->within({}),
                 .chains = ec::chains_of(sidecar.layers),
                 .blocks = {}};
     const uint32_t coded = kCodedTokens / (options.quick ? 4 : 1);

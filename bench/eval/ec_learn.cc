@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 
+#include "base/check.h"
 #include "bench/eval/components.h"
 #include "bench/eval/ec_tables.h"
 #include "bench/eval/foretell.h"
@@ -115,6 +116,62 @@ std::vector<float> projected(const Side& side, const HeadModel& head) {
     return out;
 }
 
+// Of rows, foretold or not.
+void set_spreads(const Side& side, HeadModel* head) {
+    const std::vector<float> projections = projected(side, *head);
+    const size_t n = side.dims();
+    for (size_t c = 0; c < n; ++c) {
+        double squares = 0;
+        for (size_t t = 0; t < side.tokens(); ++t)
+            squares += double{projections[t * n + c]} * double{projections[t * n + c]};
+        head->spreads.push_back(
+            static_cast<float>(std::sqrt(squares / static_cast<double>(side.tokens()))));
+    }
+}
+
+// Weights [inputs][n] of numbers become those of components: what a component adds to the number of
+// an earlier head, times what that adds to a component of this one. `earlier` are heads as decoded,
+// the last of which have those inputs.
+void to_components(std::span<const HeadModel* const> earlier, HeadModel* head) {
+    const size_t n = head->head_dim, inputs = head->weights.size() / n;
+    const std::vector<double> forward(head->components.begin(), head->components.end());
+    std::vector<float> out(head->weights.size());
+    for (size_t end = inputs; end > 0;) {
+        QUIRE_CHECK(!earlier.empty(), "ec: inputs of no head");
+        const HeadModel& from = *earlier.back();
+        earlier = earlier.first(earlier.size() - 1);
+        const size_t m = from.head_dim, begin = end - m;
+        std::vector<double> along(m * n);  // [input's number][this head's component]
+        for (size_t i = 0; i < m; ++i)
+            for (size_t c = 0; c < n; ++c)
+                for (size_t d = 0; d < n; ++d)
+                    along[i * n + c] +=
+                        forward[c * n + d] * double{head->weights[(begin + i) * n + d]};
+        for (size_t i = 0; i < m; ++i)
+            for (size_t c = 0; c < n; ++c) {
+                double sum = 0;
+                for (size_t j = 0; j < m; ++j)
+                    sum += double{from.restore[i * m + j]} * along[j * n + c];
+                out[(begin + i) * n + c] = static_cast<float>(sum);
+            }
+        end = begin;
+    }
+    head->weights = std::move(out);
+}
+
+// All heads, whose weights are of numbers.
+void to_components(const std::vector<std::vector<uint16_t>>& chains, codec::ec::Model* model) {
+    for (const std::vector<uint16_t>& chain : chains) {
+        std::vector<const HeadModel*> decoded;
+        for (const uint16_t layer : chain)
+            for (auto* side : {&model->k, &model->v})
+                for (HeadModel& head : (*side)[layer]) {
+                    to_components(decoded, &head);
+                    decoded.push_back(&head);
+                }
+    }
+}
+
 // Adds to `rows` what rounding to the step does to `left` (what is left after prediction).
 void add_rounding(const std::vector<float>& projections, const HeadModel& head, double step,
                   Side* rows) {
@@ -209,6 +266,7 @@ class Learner {
             if (before.size() > kLayersBefore) before.pop_front();
         }
         model.classes = pool.classes();
+        to_components(codec::ec::chains_of(sidecar_.layers), &model);
         return model;
     }
 
@@ -226,6 +284,7 @@ class Learner {
             left = *side;
         }
         set_components(left, metric, head);
+        set_spreads(*side, head);
         const std::vector<float> projections = projected(left, *head);
         pool->add(projections, *head);
         if (step > 0) add_rounding(projections, *head, step, side);

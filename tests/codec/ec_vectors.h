@@ -54,6 +54,7 @@ inline ec::HeadModel ec_vector_head(uint64_t seed, size_t heads_before) {
     head.restore = near_identity(std::span(in.k_back).first(kMatrix), 1);
     for (uint32_t d = 0; d < kEcDim; ++d)
         head.deviations.push_back(std::ldexp(1.0f, 2 - static_cast<int>(d / 4)));
+    head.spreads.resize(kEcDim, 2.5f);
     // The last rows of the input are plain numbers.
     if (heads_before > 0)
         head.weights = near_identity(numbers.subspan(16 * kEcDim, heads_before * kMatrix), 0.5f);

@@ -39,7 +39,8 @@ def heads(section, layers, dim):
         for _ in range(layers):
             step, = numbers.take("<f4", 1)
             inputs, = numbers.take("<u4", 1)
-            side.append({"step": step, "deviations": numbers.take("<f4", dim),
+            side.append({"step": step, "spreads": numbers.take("<f4", dim),
+                         "deviations": numbers.take("<f4", dim),
                          "components": numbers.take("<f4", dim * dim).reshape(dim, dim),
                          "restore": numbers.take("<f4", dim * dim).reshape(dim, dim),
                          "weights": numbers.take("<f4", inputs * dim).reshape(inputs, dim)})
@@ -94,16 +95,14 @@ class Symbols:
 
 
 def sizes(head):
-    """Powers of two at or below the root of each number's variance, as bytes have them."""
-    variance = ((head["restore"].astype(numpy.float64)
-                 * head["deviations"].astype(numpy.float64)[:, None]) ** 2).sum(0)
-    exponents = [math.frexp(min(max(x, 2.0 ** -80), 2.0 ** 80))[1] for x in variance]
-    return numpy.array([math.ldexp(1.0, int((e - 1) / 2)) for e in exponents], F32)
+    """Powers of two at or below the spread of each component."""
+    bounded = numpy.clip(head["spreads"], 2.0 ** -40, 2.0 ** 40)
+    return numpy.array([math.ldexp(1.0, math.frexp(x)[1] - 1) for x in bounded], F32)
 
 
-def remember(rows, mean, head):
+def remember(components, head):
     """Bytes less 128, and a scale a token."""
-    numbers = (rows - mean) * (F32(1) / sizes(head))
+    numbers = components * (F32(1) / sizes(head))
     largest = numpy.clip(numpy.abs(numbers).max(1), F32(2.0 ** -60), F32(2.0 ** 60))
     scaled = numbers * (F32(127) / largest)[:, None]
     return numpy.rint(numpy.clip(scaled, -127, 127)).astype(int), largest / F32(127)
@@ -123,7 +122,7 @@ def decode(block, section, k_mean, v_mean, tokens):
         for c in sorted(range(len(kinds)), key=lambda c: (kinds[c], c)):
             integers[c] = symbols.component(classes[kinds[c]][0], tokens)
         for side, (head, mean) in enumerate(pair):
-            rows = numpy.tile(mean, (tokens, 1))
+            expected = numpy.zeros((tokens, dim), F32)
             inputs = len(head["weights"]) // dim
             for back in range(inputs, 0, -1):
                 earlier, numbers, scales = history[-back]
@@ -132,7 +131,9 @@ def decode(block, section, k_mean, v_mean, tokens):
                 weight_scales = numpy.abs(part).max(0) / F32(127)
                 weights = numpy.rint(numpy.clip(part / weight_scales, -127, 127)).astype(int)
                 sums = (numbers @ weights).astype(F32) * weight_scales
-                rows = fused(sums, scales[:, None], rows)
+                expected = fused(sums, scales[:, None], expected)
+            rows = numpy.tile(mean, (tokens, 1))
+            components = numpy.empty((tokens, dim), F32)
             step = F32(symbols.step) * head["step"]
             for c in range(dim):
                 own = side * dim + c
@@ -144,9 +145,10 @@ def decode(block, section, k_mean, v_mean, tokens):
                         size += symbols.escape()
                     value = (F32(size) - (one if size == 1 else more)) * step if size else F32(0)
                     values.append(math.copysign(value, integer))
-                if any(integers[own]):
-                    rows = fused(numpy.array(values, F32)[:, None], head["restore"][c], rows)
-            history.append((head, *remember(rows, mean, head)))
+                components[:, c] = numpy.array(values, F32) + expected[:, c]
+                if inputs or any(integers[own]):
+                    rows = fused(components[:, c][:, None], head["restore"][c], rows)
+            history.append((head, *remember(components, head)))
             out.append(rows)
     assert symbols.ended()
     return numpy.stack(out).reshape(layers, 2, tokens, dim)

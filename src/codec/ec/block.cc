@@ -18,6 +18,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 8);
 constexpr size_t kWordBytes = 2;
+
 constexpr int kVarintBytes = 4;
 
 // Below 128 a byte; else seven bits a byte, the lowest first, the top bit says that more follow.
@@ -62,7 +63,7 @@ struct BlockScratch::Buffers {
     AlignedVector<uint8_t> symbols, history;
     AlignedVector<float> history_scales;
     std::vector<uint8_t> seen;
-    std::vector<uint16_t> used, all;
+    std::vector<uint16_t> used;
     std::vector<std::byte> words, escapes;
     // Of the last block that had another step than its coder's, and whose it was.
     Rate rate;
@@ -92,7 +93,6 @@ class History {
     }
     void keep(const Kernels& kernels, const HeadPlan& plan, size_t head, const float* columns) {
         kernels.remember({.columns = columns,
-                          .mean = plan.mean.data(),
                           .inverse = plan.inverse.data(),
                           .dims = plan.dims,
                           .stride = stride_,
@@ -120,9 +120,10 @@ struct Work {
     uint32_t stride;
     History history;
 
-    // Columns of what is expected of a head; `then` is read after that.
-    void expect(const HeadPlan& plan, size_t head, float* columns, Upcoming then) const {
-        kernels.repeat(plan.mean.data(), plan.dims, stride, columns);
+    // What is expected of a head's components, in `out`; null: zeros. `then` is read after that.
+    const float* expect(const HeadPlan& plan, size_t head, float* out, Upcoming then) const {
+        if (plan.foretold_by.empty()) return nullptr;
+        std::memset(out, 0, size_t{plan.dims} * stride * sizeof(float));
         for (size_t i = 0; i < plan.foretold_by.size(); ++i) {
             const Foretelling& one = plan.foretold_by[i];
             const bool last = i + 1 == plan.foretold_by.size();
@@ -132,10 +133,11 @@ struct Work {
                              .history = history.view(head - one.back),
                              .dims = one.dims,
                              .outputs = plan.dims,
-                             .out = columns,
+                             .out = out,
                              .stride = stride,
                              .upcoming = last ? then : upcoming(plan.foretold_by[i + 1].weights)});
         }
+        return out;
     }
     void multiply(const std::vector<float>& matrix, uint32_t dims, std::span<const uint16_t> used,
                   const float* x, float* out, Upcoming then) const {
@@ -151,10 +153,9 @@ struct Work {
     }
 };
 
-// The first weights of the head after it.
-Upcoming first_weights(const std::vector<HeadPlan>& heads, size_t index) {
-    if (index + 1 >= heads.size() || heads[index + 1].foretold_by.empty()) return {};
-    return upcoming(heads[index + 1].foretold_by[0].weights);
+Upcoming first_weights(const HeadPlan& head) {
+    if (head.foretold_by.empty()) return {};
+    return upcoming(head.foretold_by[0].weights);
 }
 
 }  // namespace
@@ -170,41 +171,39 @@ struct BlockCoder::Encoding {
         const HeadPlan& plan = chain.heads[index];
         const size_t numbers = size_t{plan.dims} * work.stride;
         float* columns = room(&buffers.columns, numbers);
-        float* expected = room(&buffers.expected, numbers);
         float* components = room(&buffers.components, numbers);
         work.kernels.to_columns(rows, work.tokens, plan.dims, work.stride, columns);
-        work.expect(plan, index, expected, upcoming(plan.components));
-        not_finite += work.kernels.subtract(columns, expected, plan.dims, work.stride);
+        not_finite +=
+            work.kernels.subtract(columns, plan.mean.data(), plan.dims, work.stride);
         std::memset(components, 0, numbers * sizeof(float));
-        work.multiply(plan.components, plan.dims,
-                      std::span<const uint16_t>(buffers.all).first(plan.dims), columns, components,
-                      plan.foretells ? upcoming(plan.restore) : Upcoming{});
+        work.multiply(plan.components, plan.dims, chain.all(plan), columns, components,
+                      first_weights(plan));
+        const bool more = index + 1 < chain.heads.size();
+        const float* expected =
+            work.expect(plan, index, room(&buffers.expected, numbers),
+                        more ? upcoming(chain.heads[index + 1].components) : Upcoming{});
         float* decoded = columns;  // those were used up
-        quantise(plan, components, decoded);
-        if (!plan.foretells) return;
-        work.multiply(plan.restore, plan.dims, buffers.used, decoded, expected,
-                      first_weights(chain.heads, index));
-        work.history.keep(work.kernels, plan, index, expected);
+        quantise(plan, expected, components, decoded);
+        if (plan.foretells) work.history.keep(work.kernels, plan, index, decoded);
     }
 
     // x become symbols and what the decoder will have of them.
-    void quantise(const HeadPlan& plan, float* x, float* numbers) {
+    void quantise(const HeadPlan& plan, const float* expected, const float* x, float* numbers) {
         const Components head = chain.components_of(plan, chain.rate, work.stride);
-        for (uint32_t c = 0; work.tokens < work.stride && c < plan.dims; ++c)
-            std::fill_n(x + size_t{c} * work.stride + work.tokens, work.stride - work.tokens, 0.0f);
-        work.kernels.quantise(head, x, buffers.symbols.data() + plan.first_component * work.stride,
-                              numbers, room(&buffers.seen, plan.dims));
-        buffers.used.clear();
+        work.kernels.quantise(head, expected, x,
+                              buffers.symbols.data() + plan.first_component * work.stride, numbers,
+                              room(&buffers.seen, plan.dims));
         for (uint32_t c = 0; c < plan.dims; ++c) {
-            if (buffers.seen[c] != kSeenNone) buffers.used.push_back(static_cast<uint16_t>(c));
-            if ((buffers.seen[c] & kSeenEscape) != 0)
-                escape(head, x + size_t{c} * work.stride);
+            if ((buffers.seen[c] & kSeenEscape) == 0) continue;
+            const size_t at = size_t{c} * work.stride;
+            escape(head, expected == nullptr ? nullptr : expected + at, x + at);
         }
     }
 
-    void escape(const Components& head, const float* x) {
+    void escape(const Components& head, const float* expected, const float* x) {
         for (uint32_t t = 0; t < work.tokens; ++t) {
-            const int32_t size = std::abs(integer_of(head.inverse, x[t]));
+            const float left = expected == nullptr ? x[t] : x[t] - expected[t];
+            const int32_t size = std::abs(integer_of(head.inverse, left));
             if (size >= kLargest)
                 put_varint(static_cast<uint32_t>(size - kLargest), &buffers.escapes);
         }
@@ -248,8 +247,6 @@ uint32_t BlockCoder::encode(uint32_t tokens, const Rows& read, BlockScratch* scr
                           &buffers.history_scales)}};
     room(&buffers.symbols, chain_->components * stride);
     buffers.escapes.clear();
-    while (buffers.all.size() < chain_->dims_max)
-        buffers.all.push_back(static_cast<uint16_t>(buffers.all.size()));
     for (uint32_t i = 0; i < layers(); ++i) {
         const Chain::Layer& layer = chain_->layers[i];
         const size_t head_numbers = size_t{tokens} * layer.head_dim;
@@ -280,34 +277,43 @@ struct BlockCoder::Decoding {
     void head(size_t index, const uint8_t* symbols, float* rows) {
         const HeadPlan& plan = chain.heads[index];
         const size_t numbers = size_t{plan.dims} * work.stride;
-        float* columns = room(&buffers.expected, numbers);
+        float* columns = room(&buffers.columns, numbers);
         float* components = room(&buffers.components, numbers);
-        dequantise(plan, symbols, components);
-        work.expect(plan, index, columns, upcoming(plan.restore));
-        work.multiply(plan.restore, plan.dims, buffers.used, components, columns,
-                      first_weights(chain.heads, index));
-        if (plan.foretells) work.history.keep(work.kernels, plan, index, columns);
+        const float* expected = work.expect(plan, index, room(&buffers.expected, numbers),
+                                            upcoming(plan.restore));
+        dequantise(plan, expected, symbols, components);
+        if (plan.foretells) work.history.keep(work.kernels, plan, index, components);
+        work.kernels.repeat(plan.mean.data(), plan.dims, work.stride, columns);
+        work.multiply(
+            plan.restore, plan.dims,
+            expected == nullptr ? std::span<const uint16_t>(buffers.used) : chain.all(plan),
+            components, columns,
+            index + 1 < chain.heads.size() ? first_weights(chain.heads[index + 1]) : Upcoming{});
         work.kernels.to_rows(columns, work.tokens, plan.dims, work.stride, rows);
     }
 
-    void dequantise(const HeadPlan& plan, const uint8_t* symbols, float* x) {
+    // buffers.used: components that are not zero throughout, where nothing was expected.
+    void dequantise(const HeadPlan& plan, const float* expected, const uint8_t* symbols, float* x) {
         const Components head = chain.components_of(plan, rate, work.stride);
-        work.kernels.dequantise(head, symbols, x, room(&buffers.seen, plan.dims));
+        work.kernels.dequantise(head, expected, symbols, x, room(&buffers.seen, plan.dims));
         buffers.used.clear();
         for (uint32_t c = 0; c < plan.dims; ++c) {
             if (buffers.seen[c] != kSeenNone) buffers.used.push_back(static_cast<uint16_t>(c));
-            if ((buffers.seen[c] & kSeenEscape) != 0)
-                escape(head, head.shrinks[head.classes[c]], symbols + size_t{c} * work.stride,
-                       x + size_t{c} * work.stride);
+            if ((buffers.seen[c] & kSeenEscape) == 0) continue;
+            const size_t at = size_t{c} * work.stride;
+            escape(head, head.shrinks[head.classes[c]],
+                   expected == nullptr ? nullptr : expected + at, symbols + at, x + at);
         }
     }
 
-    void escape(const Components& head, const Shrink& shrink, const uint8_t* symbols, float* x) {
+    void escape(const Components& head, const Shrink& shrink, const float* expected,
+                const uint8_t* symbols, float* x) {
         for (uint32_t t = 0; t < work.tokens; ++t) {
             const int32_t integer = symbols[t] - kLargest;
             if (std::abs(integer) < kLargest) continue;
             const int32_t more = escapes.next();
             x[t] = number_of(head.step, shrink, integer > 0 ? integer + more : integer - more);
+            if (expected != nullptr) x[t] += expected[t];
         }
     }
 

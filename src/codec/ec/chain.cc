@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -31,25 +32,18 @@ std::vector<float> transposed(const std::vector<float>& matrix, uint32_t n) {
     return out;
 }
 
-// The power of two at or below the deviation of each number of what is left after prediction; only
-// additions and products, so that it is the same on every machine.
+// The power of two at or below the spread of each component.
 std::vector<float> sizes_of(const HeadModel& head) {
-    const size_t n = head.head_dim;
-    std::vector<float> sizes(n);
-    for (size_t d = 0; d < n; ++d) {
-        double variance = 0;
-        for (size_t c = 0; c < n; ++c) {
-            const double part = double{head.restore[c * n + d]} * double{head.deviations[c]};
-            variance += part * part;
-        }
+    std::vector<float> sizes;
+    for (const float spread : head.spreads) {
         int exponent = 0;
-        std::frexp(std::clamp(variance, 0x1p-80, 0x1p80), &exponent);
-        sizes[d] = std::ldexp(1.0f, (exponent - 1) / 2);
+        std::frexp(std::clamp(spread, 0x1p-40f, 0x1p40f), &exponent);
+        sizes.push_back(std::ldexp(1.0f, exponent - 1));
     }
     return sizes;
 }
 
-// `weights` [dims][outputs] of an earlier head whose numbers have these sizes.
+// `weights` [dims][outputs] of an earlier head whose components have these sizes.
 Foretelling foretelling(uint32_t back, const std::vector<float>& sizes,
                         const std::vector<float>& weights, uint32_t outputs) {
     const auto dims = static_cast<uint32_t>(sizes.size());
@@ -104,22 +98,31 @@ size_t numbers_of(const SidecarLayer& layer) {
     return size_t{2} * layer.kv_heads * layer.head_dim;
 }
 
-// Whether all inputs of the layer at chain[place] are of the layers before it in the chain.
-bool reaches_only_back(const Model& model, std::span<const uint16_t> chain, size_t place) {
-    size_t decoded = 0;  // numbers
-    int32_t wanted = chain[place];
-    size_t most = 0;  // numbers of earlier layers that heads use
+// Numbers of layers right before the one at chain[place] that stand before it in the chain too.
+size_t numbers_in_reach(const Model& model, std::span<const uint16_t> chain, size_t place) {
+    size_t numbers = 0;
+    for (int32_t wanted = chain[place]; place > 0; numbers += numbers_of(model.layers[chain[place]])) {
+        wanted = before(model, wanted);
+        if (wanted < 0 || chain[--place] != wanted) break;
+    }
+    return numbers;
+}
+
+// Calls f(head, whether all that foretells it stands before it in the chain) for heads of the layer
+// at chain[place].
+template <typename F>
+void each_reach(const Model& model, std::span<const uint16_t> chain, size_t place, const F& f) {
+    size_t decoded = numbers_in_reach(model, chain, place);
     for (const HeadModel* head : heads_of(model, chain[place])) {
-        const size_t inputs = head->weights.size() / head->head_dim;
-        most = std::max(most, inputs - std::min(inputs, decoded));
+        f(head, head->weights.size() / head->head_dim <= decoded);
         decoded += head->head_dim;
     }
-    for (size_t back = 0; back < most;) {
-        wanted = before(model, wanted);
-        if (place == 0 || wanted < 0 || chain[--place] != wanted) return false;
-        back += numbers_of(model.layers[chain[place]]);
-    }
-    return true;
+}
+
+// What nothing foretells.
+void forget(HeadModel* head) {
+    head->weights.clear();
+    head->deviations = head->spreads;
 }
 
 }  // namespace
@@ -185,13 +188,30 @@ Status check_chain(const Model& model, std::span<const uint16_t> chain) {
                               fmt::format("ec: heads of {} numbers in layer {}; it needs a "
                                           "multiple of {}",
                                           layer.head_dim, chain[i], kLanes));
-        if (!reaches_only_back(model, chain, i))
+        bool reached = true;
+        each_reach(model, chain, i, [&](const HeadModel*, bool own) { reached &= own; });
+        if (!reached)
             return make_error(Code::unsupported,
                               fmt::format("ec: layer {} is foretold from layers that are not "
-                                          "stored with it; `quire calibrate` learns it anew",
+                                          "stored with it",
                                           chain[i]));
     }
     return {};
+}
+
+Model Model::within(std::span<const std::vector<uint16_t>> chains) const {
+    Model out = *this;
+    std::set<const HeadModel*> kept;
+    for (const std::vector<uint16_t>& chain : chains)
+        for (size_t i = 0; i < chain.size(); ++i)
+            each_reach(out, chain, i, [&](const HeadModel* head, bool reached) {
+                if (reached) kept.insert(head);
+            });
+    for (auto* side : {&out.k, &out.v})
+        for (std::vector<HeadModel>& layer : *side)
+            for (HeadModel& head : layer)
+                if (!kept.contains(&head)) forget(&head);
+    return out;
 }
 
 std::vector<std::vector<uint16_t>> chains_of(std::span<const SidecarLayer> layers) {
@@ -256,6 +276,8 @@ Result<BlockCoder> BlockCoder::create(const Model& model, std::vector<uint16_t> 
             decoded.push_back(head);
         }
     }
+    made->numbers.resize(made->dims_max);
+    std::iota(made->numbers.begin(), made->numbers.end(), uint16_t{0});
     for (const ClassModel& one : model.classes) {
         made->tables.emplace_back(one.frequencies);
         made->shrinks.push_back({one.shrink_one, one.shrink_more});

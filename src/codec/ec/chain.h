@@ -1,6 +1,7 @@
 // What a BlockCoder knows of its chain: the model's numbers as the kernels want them.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "codec/ec/block.h"
@@ -23,7 +24,7 @@ struct HeadPlan {
     float step = 1;  // relative
     std::vector<float> mean, deviations;
     std::vector<float> components, restore;  // in panels: Product::matrix
-    std::vector<float> inverse;              // of the size of each number; powers of two
+    std::vector<float> inverse;              // of the size of each component; powers of two
     std::vector<Foretelling> foretold_by;    // the farthest first
     bool foretells = false;                  // a later head
     size_t first_component = 0;              // of the chain's
@@ -59,6 +60,11 @@ struct BlockCoder::Chain {
     uint32_t dims_max = 0;
     uint32_t reach = 0;  // heads back, at most
 
+    std::vector<uint16_t> numbers;       // 0 to dims_max - 1
+
+    std::span<const uint16_t> all(const HeadPlan& head) const {
+        return std::span(numbers).first(head.dims);
+    }
     Rate rate_of(float step) const;
     // Of a head in columns of this stride.
     Components components_of(const HeadPlan& head, const Rate& rate, uint32_t stride) const;

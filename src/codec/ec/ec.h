@@ -42,11 +42,11 @@ struct HeadModel {
     std::vector<float> mean;        // [head_dim]
     std::vector<float> components;  // [head_dim][head_dim], a row's product with each
     std::vector<float> restore;     // their inverse: what 1 of each component adds to a row
-    std::vector<float> deviations;  // [head_dim], of a row along each component
-    // [inputs][head_dim]: a row is expected to be its mean and as many numbers less their means,
-    // those decoded last, times these; empty: its mean. Components are those of what is left.
-    // Decoded before are layers of the same kind and window, and of the same layer earlier heads,
-    // keys before values.
+    std::vector<float> spreads;     // [head_dim], of a row along each component
+    std::vector<float> deviations;  // [head_dim], the same of what is left after prediction
+    // [inputs][head_dim]: a row's components are expected to be as many components, those decoded
+    // last, times these; empty: 0. Decoded before are layers of the same kind and window, and of
+    // the same layer earlier heads, keys before values.
     std::vector<float> weights;
 };
 
@@ -60,8 +60,13 @@ struct Model {
     void store(Sidecar* sidecar) const;
     // corrupt, or miss when the sidecar has no such section.
     static Result<Model> of(const Sidecar& sidecar);
+
+    // The same for layers that are stored apart from each other: a head keeps its prediction where
+    // all that foretells it is in its own chain, which lists model layers. With empty chains none
+    // does.
+    Model within(std::span<const std::vector<uint16_t>> chains) const;
 };
-inline constexpr uint32_t kTag = sidecar_tag("ECv3");
+inline constexpr uint32_t kTag = sidecar_tag("ECv4");
 
 // What steps and bits have to do with each other. Immutable; any thread.
 class Coder {

@@ -188,7 +188,7 @@ void repeat(const float* numbers, uint32_t dims, uint32_t stride, float* columns
 }
 
 template <class V>
-uint32_t subtract(float* columns, const float* expected, uint32_t dims, uint32_t stride) {
+uint32_t subtract(float* columns, const float* numbers, uint32_t dims, uint32_t stride) {
     uint32_t not_finite = 0;
     const auto infinity = V::iset1(0x7f800000);
     for (uint32_t t = 0; t < stride; t += kLanes) {
@@ -197,7 +197,7 @@ uint32_t subtract(float* columns, const float* expected, uint32_t dims, uint32_t
             top = V::imax(top, V::bits(V::abs(V::load(columns + size_t{d} * stride + t))));
         for (uint32_t d = 0; d < dims; ++d) {
             const size_t at = size_t{d} * stride + t;
-            const auto left = V::sub(V::load(columns + at), V::load(expected + at));
+            const auto left = V::sub(V::load(columns + at), V::set1(numbers[d]));
             V::store(columns + at,
                      V::from_bits(V::if_less(top, infinity, V::bits(left), V::iset1(0))));
         }
@@ -214,9 +214,8 @@ void remember(const Remember& job) {
     const auto steps = V::set1(kHistorySteps), minus = V::set1(-kHistorySteps);
     for (uint32_t t = 0; t < job.stride; t += kLanes) {
         const auto number = [&](uint32_t d) __attribute__((always_inline)) {
-            return V::mul(
-                V::sub(V::load(job.columns + size_t{d} * job.stride + t), V::set1(job.mean[d])),
-                V::set1(job.inverse[d]));
+            return V::mul(V::load(job.columns + size_t{d} * job.stride + t),
+                          V::set1(job.inverse[d]));
         };
         auto largest = V::set1(kHistorySmallest);
         for (uint32_t d = 0; d < job.dims; ++d) largest = V::max(V::abs(number(d)), largest);
@@ -260,8 +259,9 @@ inline uint8_t seen_of(int32_t largest) {
     return largest < kLargest ? kSeenNumber : kSeenNumber | kSeenEscape;
 }
 
-template <class V>
-void dequantise(const Components& head, const uint8_t* symbols, float* x, uint8_t* seen) {
+template <class V, bool kExpected>
+void dequantise_with(const Components& head, const float* expected, const uint8_t* symbols,
+                     float* x, uint8_t* seen) {
     const auto zero = V::iset1(0);
     for (uint32_t c = 0; c < head.dims; ++c, symbols += head.stride, x += head.stride) {
         const Levels<V> levels(head.step, head.shrinks[head.classes[c]]);
@@ -270,15 +270,25 @@ void dequantise(const Components& head, const uint8_t* symbols, float* x, uint8_
             const auto integer = V::isub(V::load_u8(symbols + t), V::iset1(kLargest));
             const auto size = V::imax(integer, V::isub(zero, integer));
             top = V::imax(top, size);
-            V::store(x + t, levels.numbers(integer, size));
+            auto number = levels.numbers(integer, size);
+            if constexpr (kExpected) number = V::add(number, V::load(expected + t));
+            V::store(x + t, number);
         }
+        if constexpr (kExpected) expected += head.stride;
         seen[c] = seen_of(V::largest(top));
     }
 }
 
 template <class V>
-void quantise(const Components& head, const float* x, uint8_t* symbols, float* numbers,
-              uint8_t* seen) {
+void dequantise(const Components& head, const float* expected, const uint8_t* symbols, float* x,
+                uint8_t* seen) {
+    (expected == nullptr ? dequantise_with<V, false> : dequantise_with<V, true>)(
+        head, expected, symbols, x, seen);
+}
+
+template <class V, bool kExpected>
+void quantise_with(const Components& head, const float* expected, const float* x,
+                   uint8_t* symbols, float* numbers, uint8_t* seen) {
     const auto most = V::set1(float{kIntegerMax}), least = V::set1(-float{kIntegerMax});
     const auto high = V::iset1(kLargest), low = V::iset1(-kLargest), zero = V::iset1(0);
     const auto inverse = V::set1(head.inverse);
@@ -286,17 +296,27 @@ void quantise(const Components& head, const float* x, uint8_t* symbols, float* n
         const Levels<V> levels(head.step, head.shrinks[head.classes[c]]);
         auto top = zero;
         for (uint32_t t = 0; t < head.stride; t += kLanes, x += kLanes) {
-            const auto scaled = V::mul(V::load(x), inverse);
+            auto before = V::set1(0);
+            if constexpr (kExpected) before = V::load(expected);
+            const auto scaled = V::mul(V::sub(V::load(x), before), inverse);
             const auto integer = V::to_int(V::max(V::min(scaled, most), least));
             const auto size = V::imax(integer, V::isub(zero, integer));
             top = V::imax(top, size);
             const auto inside = V::imax(V::if_less(integer, high, integer, high), low);
             V::store_u8(symbols, V::iadd(inside, high));
-            V::store(numbers, levels.numbers(integer, size));
+            V::store(numbers, V::add(levels.numbers(integer, size), before));
             symbols += kLanes, numbers += kLanes;
+            if constexpr (kExpected) expected += kLanes;
         }
         seen[c] = seen_of(V::largest(top));
     }
+}
+
+template <class V>
+void quantise(const Components& head, const float* expected, const float* x, uint8_t* symbols,
+              float* numbers, uint8_t* seen) {
+    (expected == nullptr ? quantise_with<V, false> : quantise_with<V, true>)(
+        head, expected, x, symbols, numbers, seen);
 }
 
 template <class V>

@@ -59,11 +59,9 @@ struct Prediction {
     Upcoming upcoming;
 };
 
-// history = columns less mean, times `inverse` of each number, as bytes: the largest of a token
-// becomes 127.
+// history = columns times `inverse` of each number, as bytes: the largest of a token becomes 127.
 struct Remember {
     const float* columns;  // [dims][stride]
-    const float* mean;     // [dims]
     const float* inverse;  // [dims]
     uint32_t dims;
     uint32_t stride;
@@ -123,18 +121,19 @@ struct Kernels {
                     float* rows);
     // Each of `dims` numbers becomes a whole column.
     void (*repeat)(const float* numbers, uint32_t dims, uint32_t stride, float* columns);
-    // columns -= expected; of a token with a number that is not finite, all become 0. Returns how
-    // many tokens those were.
-    uint32_t (*subtract)(float* columns, const float* expected, uint32_t dims, uint32_t stride);
+    // Each column less its number; of a token with a number that is not finite, all become 0.
+    // Returns how many tokens those were.
+    uint32_t (*subtract)(float* columns, const float* numbers, uint32_t dims, uint32_t stride);
     void (*multiply)(const Product& job);
     void (*predict)(const Prediction& job);
     void (*remember)(const Remember& job);
-    // x become symbols, of integer_of(), and the numbers that are decoded.
-    // seen [dims]: Seen, together.
-    void (*quantise)(const Components& head, const float* x, uint8_t* symbols, float* numbers,
-                     uint8_t* seen);
-    // Symbols become numbers; escapes as if they were none.
-    void (*dequantise)(const Components& head, const uint8_t* symbols, float* x, uint8_t* seen);
+    // x less what was expected of them become symbols, of integer_of(), and the numbers that are
+    // decoded. expected: null: zeros. seen [dims]: Seen, together.
+    void (*quantise)(const Components& head, const float* expected, const float* x,
+                     uint8_t* symbols, float* numbers, uint8_t* seen);
+    // Symbols become numbers, and what was expected is added; escapes as if they were none.
+    void (*dequantise)(const Components& head, const float* expected, const uint8_t* symbols,
+                       float* x, uint8_t* seen);
     // `tokens` symbols of each component, kLanes a run; the padding becomes kZeroSymbol.
     void (*read)(SymbolReader* reader, const SymbolRows& rows, uint8_t* symbols);
     // The same backwards: what is coded last first. Room before `end` for a word a symbol.

@@ -1,4 +1,5 @@
 // ec's section of a sidecar.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -87,8 +88,10 @@ Status read_head(Reader* reader, uint32_t head_dim, const float* mean, size_t de
     head->mean.assign(mean, mean + head_dim);
     head->components.resize(size_t{head_dim} * head_dim);
     head->restore.resize(head->components.size());
+    head->spreads.resize(head_dim);
     head->deviations.resize(head_dim);
     if (!reader->get(&head->step, 1) || !reader->get(&inputs, 1) ||
+        !reader->get(head->spreads.data(), head_dim) ||
         !reader->get(head->deviations.data(), head_dim) ||
         !reader->get(head->components.data(), head->components.size()) ||
         !reader->get(head->restore.data(), head->restore.size()))
@@ -98,10 +101,11 @@ Status read_head(Reader* reader, uint32_t head_dim, const float* mean, size_t de
     if (!reader->get(head->weights.data(), head->weights.size())) return damaged("is cut short");
     if (!(std::isfinite(head->step) && head->step > 0)) return damaged("has a step that is none");
     if (!finite(head->weights) || !finite(head->components) || !finite(head->restore) ||
-        !finite(head->deviations))
+        !finite(head->deviations) || !finite(head->spreads))
         return damaged("has a number that is not finite");
-    for (const float deviation : head->deviations)
-        if (deviation < 0) return damaged("has a deviation below 0");
+    for (const auto* deviations : {&head->spreads, &head->deviations})
+        if (std::ranges::any_of(*deviations, [](float x) { return x < 0; }))
+            return damaged("has a deviation below 0");
     return {};
 }
 
@@ -120,6 +124,7 @@ void Model::store(Sidecar* sidecar) const {
                 const auto inputs = static_cast<uint32_t>(head.weights.size() / head.head_dim);
                 writer.put(&head.step, 1);
                 writer.put(&inputs, 1);
+                writer.put(head.spreads.data(), head.spreads.size());
                 writer.put(head.deviations.data(), head.deviations.size());
                 writer.put(head.components.data(), head.components.size());
                 writer.put(head.restore.data(), head.restore.size());

@@ -26,7 +26,7 @@ void repeat(const float* numbers, uint32_t dims, uint32_t stride, float* columns
         std::fill_n(columns + size_t{d} * stride, stride, numbers[d]);
 }
 
-uint32_t subtract(float* columns, const float* expected, uint32_t dims, uint32_t stride) {
+uint32_t subtract(float* columns, const float* numbers, uint32_t dims, uint32_t stride) {
     uint32_t not_finite = 0;
     for (uint32_t t = 0; t < stride; ++t) {
         bool finite = true;
@@ -35,7 +35,7 @@ uint32_t subtract(float* columns, const float* expected, uint32_t dims, uint32_t
         not_finite += !finite;
         for (uint32_t d = 0; d < dims; ++d) {
             const size_t at = size_t{d} * stride + t;
-            columns[at] = finite ? columns[at] - expected[at] : 0;
+            columns[at] = finite ? columns[at] - numbers[d] : 0;
         }
     }
     return not_finite;
@@ -74,7 +74,7 @@ void predict(const Prediction& job) {
 void remember(const Remember& job) {
     for (uint32_t t = 0; t < job.stride; ++t) {
         const auto number = [&](uint32_t d) {
-            return (job.columns[size_t{d} * job.stride + t] - job.mean[d]) * job.inverse[d];
+            return job.columns[size_t{d} * job.stride + t] * job.inverse[d];
         };
         float largest = kHistorySmallest;
         for (uint32_t d = 0; d < job.dims; ++d) {
@@ -100,26 +100,29 @@ uint8_t seen_of(int32_t integer) {
     return std::abs(integer) < kLargest ? kSeenNumber : kSeenNumber | kSeenEscape;
 }
 
-void dequantise(const Components& head, const uint8_t* symbols, float* x, uint8_t* seen) {
+void dequantise(const Components& head, const float* expected, const uint8_t* symbols, float* x,
+                uint8_t* seen) {
     for (uint32_t c = 0; c < head.dims; ++c) {
         seen[c] = kSeenNone;
         for (uint32_t t = 0; t < head.stride; ++t, ++symbols, ++x) {
             const int32_t integer = *symbols - kLargest;
             seen[c] |= seen_of(integer);
             *x = number_of(head.step, head.shrinks[head.classes[c]], integer);
+            if (expected != nullptr) *x += *expected++;
         }
     }
 }
 
-void quantise(const Components& head, const float* x, uint8_t* symbols, float* numbers,
-              uint8_t* seen) {
+void quantise(const Components& head, const float* expected, const float* x, uint8_t* symbols,
+              float* numbers, uint8_t* seen) {
     for (uint32_t c = 0; c < head.dims; ++c) {
         seen[c] = kSeenNone;
         for (uint32_t t = 0; t < head.stride; ++t) {
-            const int32_t integer = integer_of(head.inverse, *x++);
+            const float before = expected == nullptr ? 0 : *expected++;
+            const int32_t integer = integer_of(head.inverse, *x++ - before);
             seen[c] |= seen_of(integer);
             *symbols++ = static_cast<uint8_t>(std::clamp(integer, -kLargest, kLargest) + kLargest);
-            *numbers++ = number_of(head.step, head.shrinks[head.classes[c]], integer);
+            *numbers++ = number_of(head.step, head.shrinks[head.classes[c]], integer) + before;
         }
     }
 }

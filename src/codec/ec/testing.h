@@ -38,6 +38,7 @@ inline HeadModel small_head() {
         head.deviations.push_back(std::exp2(3.0f - 0.25f * static_cast<float>(i)));
     }
     head.restore = head.components;
+    head.spreads = head.deviations;
     return head;
 }
 

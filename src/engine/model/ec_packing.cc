@@ -1,6 +1,7 @@
 #include "engine/model/ec_packing.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -20,14 +21,14 @@ namespace {
 using codec::ec::BlockCoder;
 using codec::ec::LayerRows;
 
-constexpr uint16_t kVersion = 2;
+constexpr uint16_t kVersion = 3;
 // Steps are searched for, so what is asked for is met nearly.
 constexpr double kBitsSlack = 0.05;
 
 // All that unpacking depends on besides the block itself.
-Hash128 transform_of(const ColdModel& of, double bits) {
-    const std::string text =
-        fmt::format("ec; {}; {}; {}", of.sidecar_hash.to_hex(), bits, of.exact_tokens);
+Hash128 transform_of(const ColdModel& of, EcRate rate) {
+    const std::string text = fmt::format("ec; {}; {}; {}{}", of.sidecar_hash.to_hex(), rate.bits,
+                                         of.exact_tokens, rate.alone ? "; alone" : "");
     const Digest128 d = sha256_128(std::as_bytes(std::span(text)));
     return {d.hi, d.lo};
 }
@@ -151,11 +152,13 @@ class GroupPages {
 
 class EcPacking final : public SlabPacking {
  public:
-    EcPacking(const ColdModel& of, double bits, std::vector<std::optional<BlockCoder>> coders)
-        : of_(of), bits_(bits), ropes_(*of.model), coders_(std::move(coders)) {}
+    EcPacking(const ColdModel& of, EcRate rate, std::vector<std::optional<BlockCoder>> coders)
+        : of_(of), rate_(rate), ropes_(*of.model), coders_(std::move(coders)) {}
 
-    PackingTag tag() const override { return {PackingId::ec, kVersion, transform_of(of_, bits_)}; }
-    std::string name() const override { return fmt::format("ec:{}", bits_); }
+    PackingTag tag() const override { return {PackingId::ec, kVersion, transform_of(of_, rate_)}; }
+    std::string name() const override {
+        return fmt::format("{}{}{}", kEcPrefix, rate_.bits, rate_.alone ? kEcAlone : "");
+    }
     bool lossless() const override { return false; }
     bool stands_on_exact(const SlabHeader& header) const override {
         return header.first_position <= of_.exact_tokens;
@@ -202,7 +205,7 @@ class EcPacking final : public SlabPacking {
     }
 
     const ColdModel of_;
-    const double bits_;
+    const EcRate rate_;
     const LayerRopes ropes_;
     const std::vector<std::optional<BlockCoder>> coders_;  // [groups]
     mutable Scratches scratches_;
@@ -210,26 +213,43 @@ class EcPacking final : public SlabPacking {
 
 }  // namespace
 
-Result<std::shared_ptr<const SlabPacking>> make_ec_packing(const ColdModel& of, double bits) {
+std::optional<EcRate> ec_rate(std::string_view name) {
+    if (!name.starts_with(kEcPrefix)) return std::nullopt;
+    name.remove_prefix(kEcPrefix.size());
+    EcRate rate{.alone = name.ends_with(kEcAlone)};
+    if (rate.alone) name.remove_suffix(kEcAlone.size());
+    const char* end = name.data() + name.size();
+    const auto [at, error] = std::from_chars(name.data(), end, rate.bits);
+    if (error != std::errc() || at != end || !(rate.bits >= kEcBitsMin && rate.bits <= kEcBitsMax))
+        return std::nullopt;
+    return rate;
+}
+
+Result<std::shared_ptr<const SlabPacking>> make_ec_packing(const ColdModel& of, EcRate rate) {
     auto learned = codec::ec::Model::of(*of.sidecar);
     if (!learned.ok()) return learned.error();
-    const codec::ec::Coder rates(*learned);
+    // A slab is decoded by itself: layers are foretold from those of their own group.
+    std::vector<std::vector<uint16_t>> chains;
+    for (const KvGroup& group : of.layout.groups)
+        if (group.keep != KvKeep::sinks && !rate.alone) chains.push_back(group.layers);
+    const codec::ec::Model model = learned->within(chains);
+    const codec::ec::Coder rates(model);
     const double most = rates.bits(rates.steps().low);
-    if (bits > most + kBitsSlack)
+    if (rate.bits > most + kBitsSlack)
         return make_error(
             Code::invalid,
-            fmt::format("ec:{}: with this sidecar ec has {:.1f} bits a number at most", bits,
+            fmt::format("ec:{}: with this sidecar ec has {:.1f} bits a number at most", rate.bits,
                         most));
     std::vector<std::optional<BlockCoder>> coders;
     for (const KvGroup& group : of.layout.groups) {
         std::optional<BlockCoder>& coder = coders.emplace_back();
         if (group.keep == KvKeep::sinks) continue;
-        auto made = BlockCoder::create(*learned, group.layers, bits);
+        auto made = BlockCoder::create(model, group.layers, rate.bits);
         if (!made.ok()) return made.error();
         coder = std::move(made).value();
     }
     return std::shared_ptr<const SlabPacking>(
-        std::make_shared<EcPacking>(of, bits, std::move(coders)));
+        std::make_shared<EcPacking>(of, rate, std::move(coders)));
 }
 
 }  // namespace quire

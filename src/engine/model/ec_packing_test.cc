@@ -1,4 +1,5 @@
 // Slabs through ec and back: the model computes nearly the same over them; sinks stay bit for bit.
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -19,6 +20,7 @@ using test::PlainPages;
 constexpr uint32_t kEcPackingSeed = 77;
 constexpr uint32_t kTextTokens = 256;
 constexpr uint32_t kTailTokens = 8;  // behind what was packed
+constexpr size_t kSmallSlabBytes = 24 << 10;
 
 struct EcPackingCase {
     const char* family;
@@ -27,13 +29,16 @@ struct EcPackingCase {
     std::vector<uint32_t> exact_layers = {};
 };
 
-// Components along the axes, nothing foretold.
-codec::ec::HeadModel plain_head(uint32_t head_dim) {
+// Components along the axes, foretold from `inputs` components, a little.
+codec::ec::HeadModel plain_head(uint32_t head_dim, size_t inputs) {
     codec::ec::HeadModel head{.head_dim = head_dim};
     head.components.assign(size_t{head_dim} * head_dim, 0);
     for (uint32_t i = 0; i < head_dim; ++i) head.components[i * head_dim + i] = 1;
     head.restore = head.components;
+    head.spreads.assign(head_dim, 1.0f);
     head.deviations.assign(head_dim, 1.0f);
+    for (size_t i = 0; i < inputs * head_dim; ++i)
+        head.weights.push_back(static_cast<float>(i * 37 % 11) / 100.0f - 0.05f);
     return head;
 }
 
@@ -68,10 +73,18 @@ class EcPackingTest : public testing::TestWithParam<EcPackingCase> {
             for (size_t i = 0; i < codec::vector_floats(sidecar.layers); ++i)
                 means->push_back(static_cast<float>(static_cast<int>(rng() % 201) - 100) / 200.0f);
         codec::ec::Model learned{.classes = codec::ec::normal_classes()};
-        for (const codec::SidecarLayer& layer : sidecar.layers)
+        // Each layer is foretold from all of the one before it in its chain.
+        const auto chains = codec::ec::chains_of(sidecar.layers);
+        for (uint32_t l = 0; l < sidecar.layers.size(); ++l) {
+            const codec::SidecarLayer& layer = sidecar.layers[l];
+            const bool first = std::ranges::any_of(chains, [&](const auto& c) { return c[0] == l; });
+            const size_t inputs = first ? 0 : size_t{2} * layer.kv_heads * layer.head_dim;
             for (auto* side : {&learned.k, &learned.v})
-                side->emplace_back(layer.kv_heads, plain_head(layer.head_dim));
+                side->emplace_back(layer.kv_heads, plain_head(layer.head_dim, inputs));
+        }
         learned.store(&sidecar);
+        for (size_t l = 0; l < sidecar.layers.size(); ++l)
+            sidecar.bits.push_back(l % 2 == 0 ? codec::LayerBits{8, 8} : codec::LayerBits{8, 6});
         const Hash128 hash = codec::sidecar_file(sidecar).hash;
         if (cold_.coding.any()) {
             ASSERT_TRUE(take_sidecar(&cold_.coding, {sidecar, hash}, plain).ok());
@@ -128,7 +141,10 @@ class EcPackingTest : public testing::TestWithParam<EcPackingCase> {
                 SlabBuffer slab = sealed(pages, g, b);
                 const SlabBuffer packed = pack_slab(packing, slab.bytes(), &scratch);
                 const bool sink = b * layout.block_tokens < kSinkTokens;
-                EXPECT_EQ(!packed, sink) << "group " << g << " block " << b;
+                // Slabs of few layers may not get smaller.
+                const bool small = slab.bytes().size() < kSmallSlabBytes;
+                EXPECT_FALSE(packed && sink) << "group " << g << " block " << b;
+                EXPECT_TRUE(packed || sink || small) << "group " << g << " block " << b;
                 if (!packed) continue;
                 bytes.first += slab.bytes().size();
                 bytes.second += packed.bytes().size();
@@ -165,7 +181,7 @@ TEST_P(EcPackingTest, AModelComputesNearlyTheSameOverWhatComesBack) {
     const auto tail = std::span(text_).last(kTailTokens);
     const auto at = static_cast<int32_t>(kTextTokens - kTailTokens);
     std::vector<double> moved;
-    for (const char* name : {"ec:7", "ec:3"}) {
+    for (const char* name : {"ec:7", "ec:3", "ec:7:alone"}) {
         PlainPages pages(cold_.layout, kTextTokens);
         logits(pages.sequence(std::span(text_).first(kTextTokens - kTailTokens), 0, 1));
         const auto want = logits(pages.sequence(tail, at, kTailTokens));
@@ -180,6 +196,10 @@ TEST_P(EcPackingTest, AModelComputesNearlyTheSameOverWhatComesBack) {
     EXPECT_LT(moved[0], 0.02);
     EXPECT_GT(moved[1], moved[0]);
     EXPECT_LT(moved[1], 0.5);
+    EXPECT_LT(moved[2], 0.02);
+    // The tail sees foretold layers: those of gemma3 have a window that ends behind what is packed.
+    if (GetParam().family == std::string("llama") && GetParam().codec != std::string("schedule"))
+        EXPECT_NE(moved[2], moved[0]);
 }
 
 TEST_P(EcPackingTest, WhatItDidNotWriteIsCorrupt) {
@@ -211,7 +231,10 @@ TEST_P(EcPackingTest, TagsNameTheSidecarAndTheBits) {
     EXPECT_NE((*one)->tag().transform, (*three)->tag().transform);
     EXPECT_EQ((*one)->tag().transform, (*find_cold_packing("ec:4.0", cold_))->tag().transform);
     for (const char* none : {"", "none"}) EXPECT_EQ(*find_cold_packing(none, cold_), nullptr);
-    for (const char* wrong : {"ec", "ec:", "ec:0.1", "ec:9", "ec:nan", "ec:4x", "gzip"})
+    EXPECT_NE((*one)->tag().transform, (*find_cold_packing("ec:4:alone", cold_))->tag().transform);
+    EXPECT_EQ((*find_cold_packing("ec:4:alone", cold_))->name(), "ec:4:alone");
+    for (const char* wrong :
+         {"ec", "ec:", "ec:0.1", "ec:9", "ec:nan", "ec:4x", "ec::alone", "ec:4:", "gzip"})
         EXPECT_EQ(find_cold_packing(wrong, cold_).code(), Code::invalid) << wrong;
     // A server that keeps more sinks exact does not read what another coded of them.
     other = cold_;
@@ -225,7 +248,9 @@ INSTANTIATE_TEST_SUITE_P(
     Models, EcPackingTest,
     testing::Values(EcPackingCase{"llama", "raw16", 16}, EcPackingCase{"llama", "k8v8", 64},
                     EcPackingCase{"gemma3", "raw16", 64}, EcPackingCase{"gemma3", "k8v8", 64},
-                    EcPackingCase{"gemma3", "k8v8", 64, {2, 5}}),
+                    EcPackingCase{"gemma3", "k8v8", 64, {2, 5}},
+                    EcPackingCase{"llama", "k8v8", 64, {0}},
+                    EcPackingCase{"llama", "schedule", 64}),
     [](const auto& test) {
         return std::string(test.param.family) + "_" + test.param.codec +
                (test.param.exact_layers.empty() ? "" : "_some");
