@@ -59,6 +59,8 @@ size_t place_buffers(const StepState& s, std::byte* base, StepBuffers* out) {
         return reinterpret_cast<float*>(take(n * static_cast<size_t>(width) * sizeof(float)));
     };
     out->x = floats(rows, h.n_embd);
+    out->x_other = floats(kTiledRows, h.n_embd);
+    out->own_rows = floats(2 * static_cast<size_t>(s.config.n_threads), h.n_embd);
     out->x_tail = floats(tail, h.n_embd);
     out->normed = floats(rows, h.n_embd);
     out->qkv = floats(rows, s.qkv_width());

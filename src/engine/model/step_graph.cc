@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <deque>
 #include <variant>
+#include <vector>
 
 #include <ggml-cpu.h>
 #include <ggml.h>
 
 #include "base/check.h"
+#include "engine/model/step_barrier.h"
 #include "engine/model/step_ops.h"
 
 namespace quire {
@@ -21,11 +23,20 @@ struct Node {
     const PackedOp* next = nullptr;  // soon after this one
 };
 
-void run_node(ggml_tensor*, int thread, int n_threads, void* data) {
+// Operations of ours without one of ggml's between: one node of its graph.
+struct Chain {
+    StepBarrier* barrier = nullptr;
+    std::vector<const Node*> nodes;
+};
+
+void run_chain(ggml_tensor*, int thread, int n_threads, void* data) {
     const StepFence fence;
-    const Node& node = *static_cast<const Node*>(data);
-    std::visit([&](const auto& op) { op.run(thread, n_threads); }, node.op);
-    if (node.next != nullptr) node.next->fetch(thread, n_threads);
+    const Chain& chain = *static_cast<const Chain*>(data);
+    for (const Node* node : chain.nodes) {
+        if (node != chain.nodes.front()) chain.barrier->wait(thread);
+        std::visit([&](const auto& op) { op.run(thread, n_threads); }, node->op);
+        if (node->next != nullptr) node->next->fetch(thread, n_threads);
+    }
 }
 
 // Enough for build_layers(), and not much more: many graphs are kept.
@@ -47,7 +58,10 @@ size_t count_tensors(const GgufModel& model) {
 class GraphImpl final : public StepGraph {
  public:
     GraphImpl(StepState* state, int32_t rows, int32_t logit_rows, ggml_threadpool* pool)
-        : state_(state), rows_(rows), logit_rows_(logit_rows) {
+        : state_(state),
+          rows_(rows),
+          logit_rows_(logit_rows),
+          barrier_(state->config.n_threads) {
         const size_t tensors = count_tensors(*state->model);
         context_ = ggml_init({.mem_size = ggml_tensor_overhead() * tensors +
                                           ggml_graph_overhead_custom(tensors, false),
@@ -73,10 +87,20 @@ class GraphImpl final : public StepGraph {
         Node* before = nodes_.empty() ? nullptr : &nodes_.back();
         Node& kept = nodes_.emplace_back(Node{std::move(op)});
         if (before != nullptr) before->next = std::get_if<PackedOp>(&kept.op);
-        ggml_tensor* node = ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0,
-                                           run_node, GGML_N_TASKS_MAX, &kept);
-        node->data = &kept;  // no output of its own
-        ggml_build_forward_expand(graph_, node);
+        if (!in_chain_) {
+            Chain& chain = chains_.emplace_back(Chain{&barrier_, {}});
+            ggml_tensor* node = ggml_custom_4d(context_, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0,
+                                               run_chain, GGML_N_TASKS_MAX, &chain);
+            node->data = &chain;  // no output of its own
+            ggml_build_forward_expand(graph_, node);
+            in_chain_ = true;
+        }
+        chains_.back().nodes.push_back(&kept);
+    }
+    // One of ggml's own.
+    void add(ggml_tensor* operation) {
+        ggml_build_forward_expand(graph_, operation);
+        in_chain_ = false;
     }
 
     ggml_tensor* leaf(float* data, int64_t width, int64_t rows) {
@@ -85,12 +109,31 @@ class GraphImpl final : public StepGraph {
         return t;
     }
 
+    static bool is_packed(const Matrix& m) { return m.packed != nullptr; }
+    static bool all_packed(const Projection& p) {
+        return std::all_of(p.parts.begin(), p.parts.end(), is_packed);
+    }
+
+    // norm.out[rows][p.n_in] x p, after the norm. Returns where x is then: in norm.x_out, or in the
+    // other of the two buffers that x can be in.
+    float* norm_and_multiply(NormOp norm, const Projection& p, float* out, float* gated) {
+        StepBuffers& b = state_->buf;
+        if (norm.rows > kOwnNormRows || !all_packed(p)) {
+            add(norm);
+            multiply(p, norm.out, out, norm.rows, gated);
+            return norm.x_out;
+        }
+        if (norm.x == norm.x_out) norm.x_out = norm.x == b.x ? b.x_other : b.x;
+        add(PackedOp{state_, norm.rows, norm.out, &p, out, packed_ops_++, norm, gated});
+        return norm.x_out;
+    }
+
     // out[rows][p.n_out] = in[rows][p.n_in] x p
-    void multiply(const Projection& p, float* in, float* out, int32_t rows) {
-        const auto is_packed = [](const Matrix& m) { return m.packed != nullptr; };
+    void multiply(const Projection& p, float* in, float* out, int32_t rows,
+                  float* gated = nullptr) {
         if (std::any_of(p.parts.begin(), p.parts.end(), is_packed)) {
             if (rows > packed::kTileRows) add(QuantisePackedOp{state_, rows, in, p.n_in});
-            add(PackedOp{state_, rows, in, &p, out, packed_ops_++});
+            add(PackedOp{state_, rows, in, &p, out, packed_ops_++, std::nullopt, gated});
         }
         int64_t column = 0;
         for (const Matrix& m : p.parts) {
@@ -99,7 +142,7 @@ class GraphImpl final : public StepGraph {
                 y->data = out + column;
                 y->nb[1] = static_cast<size_t>(p.n_out) * sizeof(float);
                 y->nb[2] = y->nb[3] = y->nb[1] * static_cast<size_t>(rows);
-                ggml_build_forward_expand(graph_, y);
+                add(y);
             }
             column += m.n_out;
         }
@@ -111,7 +154,7 @@ class GraphImpl final : public StepGraph {
         ggml_tensor* y = h.family->activation == Activation::silu ? ggml_swiglu(context_, both)
                                                                   : ggml_geglu(context_, both);
         y->data = state_->buf.act;
-        ggml_build_forward_expand(graph_, y);
+        add(y);
     }
 
     void build_layers() {
@@ -126,8 +169,9 @@ class GraphImpl final : public StepGraph {
         for (int32_t i = 0; i < h.n_layers; ++i) {
             const LayerWeights& layer = w.layer(static_cast<size_t>(i));
             const bool last = i + 1 == h.n_layers;
-            add(NormOp{state_, rows, x, nullptr, delta, delta_norm, x, layer.attn_norm, b.normed});
-            multiply(layer.qkv, b.normed, b.qkv, rows);
+            x = norm_and_multiply(
+                {state_, rows, x, nullptr, delta, delta_norm, x, layer.attn_norm, b.normed},
+                layer.qkv, b.qkv, nullptr);
             add(QkvOp{state_, i, last});
             if (last && logit_rows_ == 0) return;
             add(AttendOp{state_, i});
@@ -138,18 +182,19 @@ class GraphImpl final : public StepGraph {
                 rows = logit_rows_;
             }
             multiply(layer.out, b.attn, b.delta, rows);
-            float* x_next = last ? b.x_tail : x;
-            add(NormOp{state_, rows, x, map, b.delta, layer.post_attn_norm, x_next, layer.ffn_norm,
-                       b.normed});
-            x = x_next;
-            multiply(layer.gate_up, b.normed, b.gate_up, rows);
-            activate(rows);
+            const bool whole = all_packed(layer.gate_up) && h.n_ff % packed::kOutputs == 0;
+            float* gated = whole ? b.act : nullptr;
+            x = norm_and_multiply({state_, rows, x, map, b.delta, layer.post_attn_norm,
+                                   last ? b.x_tail : x, layer.ffn_norm, b.normed},
+                                  layer.gate_up, b.gate_up, gated);
+            if (gated == nullptr) activate(rows);
             multiply(layer.down, b.act, b.delta, rows);
             delta = b.delta;
             delta_norm = layer.post_ffn_norm;
         }
-        add(NormOp{state_, rows, x, nullptr, delta, delta_norm, x, w.output_norm(), b.normed});
-        multiply(w.head(), b.normed, b.logits, rows);
+        norm_and_multiply(
+            {state_, rows, x, nullptr, delta, delta_norm, x, w.output_norm(), b.normed}, w.head(),
+            b.logits, nullptr);
         if (h.final_softcap > 0) add(SoftcapOp{state_, rows});
     }
 
@@ -160,7 +205,10 @@ class GraphImpl final : public StepGraph {
     ggml_cgraph* graph_ = nullptr;
     ggml_cplan plan_ = {};
     size_t packed_ops_ = 0;
-    std::deque<Node> nodes_;  // stable addresses: nodes point at them
+    StepBarrier barrier_;
+    std::deque<Node> nodes_;  // stable addresses: chains and nodes point at them
+    std::deque<Chain> chains_;
+    bool in_chain_ = false;  // the last operation is of the last chain
 };
 
 }  // namespace

@@ -50,26 +50,27 @@ void EmbedOp::run(int thread, int n_threads) const {
 }
 
 void NormOp::run(int thread, int n_threads) const {
+    const int64_t n = state->model->hparams().n_embd;
+    for (int32_t r = thread; r < rows; r += n_threads) row(r, x_out + r * n, out + r * n);
+}
+
+void NormOp::row(int32_t r, float* sum, float* result) const {
     const HParams& h = state->model->hparams();
     const int32_t n = h.n_embd;
-    for (int32_t r = thread; r < rows; r += n_threads) {
-        const bool mapped = map != nullptr && r < static_cast<int32_t>(map->size());
-        const int64_t from = mapped ? (*map)[static_cast<size_t>(r)] : r;
-        const float* in = x + from * n;
-        float* sum = x_out + int64_t{r} * n;
-        float* result = out + int64_t{r} * n;
-        if (delta == nullptr) {
-            if (sum != in) memcpy(sum, in, static_cast<size_t>(n) * sizeof(float));
-        } else {
-            const float* d = delta + int64_t{r} * n;
-            if (delta_norm != nullptr) {
-                rms_norm(d, delta_norm, n, h.norm_eps, result);
-                d = result;
-            }
-            for (int32_t i = 0; i < n; ++i) sum[i] = in[i] + d[i];
+    const bool mapped = map != nullptr && r < static_cast<int32_t>(map->size());
+    const int64_t from = mapped ? (*map)[static_cast<size_t>(r)] : r;
+    const float* in = x + from * n;
+    if (delta == nullptr) {
+        if (sum != in) memcpy(sum, in, static_cast<size_t>(n) * sizeof(float));
+    } else {
+        const float* d = delta + int64_t{r} * n;
+        if (delta_norm != nullptr) {
+            rms_norm(d, delta_norm, n, h.norm_eps, result);
+            d = result;
         }
-        rms_norm(sum, weight, n, h.norm_eps, result);
+        for (int32_t i = 0; i < n; ++i) sum[i] = in[i] + d[i];
     }
+    rms_norm(sum, weight, n, h.norm_eps, result);
 }
 
 namespace {
@@ -276,8 +277,16 @@ const std::byte* quantised(const PackedOp& op, int thread) {
     std::byte* const shared = op.state->buf.packed_rows;
     if (op.rows > packed::kTileRows) return shared;
     std::byte* const own = shared + static_cast<size_t>(thread) * op.state->own_tile_bytes();
-    for (int32_t r = 0; r < op.rows; ++r)
-        op.state->product->quantise_row(op.in + r * n_in, n_in, own, r);
+    float* const sum = op.state->buf.own_rows + 2 * thread * n_in;  // of a norm: n_in is n_embd
+    for (int32_t r = 0; r < op.rows; ++r) {
+        const float* in = op.in + r * n_in;
+        if (op.norm) {
+            // One thread keeps the sum for those who come later.
+            op.norm->row(r, thread == 0 ? op.norm->x_out + r * n_in : sum, sum + n_in);
+            in = sum + n_in;
+        }
+        op.state->product->quantise_row(in, n_in, own, r);
+    }
     return own;
 }
 
@@ -285,9 +294,40 @@ const std::byte* quantised(const PackedOp& op, int thread) {
 // CPU's prefetcher is seldom restarted. Those of many tiles stay in the first-level cache while
 // tiles pass by: few groups.
 int64_t chunk_groups(const PackedOp& op, int n_threads) {
-    const int64_t all = op.projection->n_out / packed::kOutputs;
+    const int64_t all = op.projection->n_out / packed::kOutputs / (op.gated == nullptr ? 1 : 2);
     if (op.rows <= packed::kTileRows) return std::max<int64_t>(all / (2 * n_threads), 1);
     return std::clamp<int64_t>(all / (4 * n_threads), 1, 4);
+}
+
+}  // namespace
+
+namespace {
+
+// Chunks of a gate and of what it lets through, and then the gated numbers.
+void multiply_gated(const PackedOp& op, int thread, int n_threads, const std::byte* tiles) {
+    std::atomic<int64_t>& drawn = op.state->packed_cursors[op.cursor].next;
+    // One matrix, in which what the gate lets through follows on it, or two.
+    const Matrix& gate = op.projection->parts.front();
+    const Matrix& up = op.projection->parts.back();
+    const int64_t n_out = op.projection->n_out, width = n_out / 2;
+    const int64_t groups = width / packed::kOutputs;
+    const int64_t behind = op.projection->parts.size() == 1 ? groups : 0;
+    const packed::ProductOps& ops = *op.state->product;
+    const Activation activation = op.state->model->hparams().family->activation;
+    const auto kind = activation == Activation::silu ? packed::Gate::silu : packed::Gate::gelu;
+    const int64_t chunk = chunk_groups(op, n_threads);
+    for (int64_t next = thread; next * chunk < groups;
+         next = n_threads + drawn.fetch_add(1, std::memory_order_relaxed)) {
+        const int64_t from = next * chunk, to = std::min(from + chunk, groups);
+        multiply_groups(ops, gate, from, to, tiles, op.rows, op.out, n_out);
+        multiply_groups(ops, up, behind + from, behind + to, tiles, op.rows,
+                        op.out + (behind == 0 ? width : 0), n_out);
+        const int64_t first = from * packed::kOutputs, n = (to - from) * packed::kOutputs;
+        for (int32_t r = 0; r < op.rows; ++r) {
+            const float* both = op.out + r * n_out + first;
+            ops.gate(kind, both, both + width, n, op.gated + r * width + first);
+        }
+    }
 }
 
 }  // namespace
@@ -295,6 +335,8 @@ int64_t chunk_groups(const PackedOp& op, int n_threads) {
 // Chunks are numbered over all parts. A thread's first one has its own number, later ones are
 // drawn.
 void PackedOp::run(int thread, int n_threads) const {
+    if (gated != nullptr)
+        return multiply_gated(*this, thread, n_threads, quantised(*this, thread));
     const std::byte* const tiles = quantised(*this, thread);
     std::atomic<int64_t>& drawn = state->packed_cursors[cursor].next;
     const int64_t chunk = chunk_groups(*this, n_threads);

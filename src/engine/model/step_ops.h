@@ -6,12 +6,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "engine/model/step_state.h"
 
 struct ggml_tensor;
 
 namespace quire {
+
+// Rows that a norm inside a product is for.
+inline constexpr int32_t kOwnNormRows = 2;
 
 // Embeds the step's tokens into buf.x and fills the rope tables. Padding rows become zero.
 struct EmbedOp {
@@ -32,6 +36,8 @@ struct NormOp {
     const float* weight;
     float* out;
     void run(int thread, int n_threads) const;
+    // One row, into buffers of the caller's: [n_embd] each; `sum` is what goes to x_out.
+    void row(int32_t r, float* sum, float* result) const;
 };
 
 // Biases, per-head norms and RoPE on Q and K in place; K and V into pages; then the layer's gate,
@@ -81,6 +87,13 @@ struct PackedOp {
     const Projection* projection;
     float* out;
     size_t cursor;  // of state->packed_cursors, its own
+    // The norm that gives `in`, by each thread for itself where few rows make that cheaper than a
+    // barrier, too: then `in` is not read, and norm.x_out is no buffer that norm.x or any other
+    // operation's input is.
+    std::optional<NormOp> norm = std::nullopt;
+    // Where outputs are a gate and what it lets through, as wide as each other and packed whole:
+    // the gated numbers, [rows][n_out / 2], by the thread that has computed both. nullptr: none.
+    float* gated = nullptr;
     void run(int thread, int n_threads) const;
     // Starts fetching the weights that the thread will begin with: called by the operation before,
     // so that memory works while threads wait for each other.

@@ -2,7 +2,7 @@
 // geometry.
 //
 // Written by the stepping thread before the graph starts; during the graph each field is written by
-// one operation and read by later ones, with a barrier between (ggml's, after every operation).
+// one operation and read by later ones, with a barrier between (step_barrier.h, or ggml's).
 #pragma once
 
 #include <algorithm>
@@ -22,6 +22,7 @@ namespace quire {
 // Rows are contiguous in each buffer.
 struct StepBuffers {
     float* x = nullptr;                // [rows][n_embd] residual stream
+    float* x_other = nullptr;          // [a tile of rows][n_embd] takes turns with x
     float* x_tail = nullptr;           // [logit rows][n_embd] the same, once only logit rows go on
     float* normed = nullptr;           // [rows][n_embd]
     float* qkv = nullptr;              // [rows][(n_heads + 2 n_kv_heads) head_dim]
@@ -32,6 +33,7 @@ struct StepBuffers {
     float* logits = nullptr;           // [logit rows][n_vocab]
     float* rope[2] = {};               // [rows][rope_dim]: full, window
     std::byte* packed_rows = nullptr;  // tiles of all rows, or one for each thread
+    float* own_rows = nullptr;         // [threads][2][n_embd] a norm's, inside a product
 };
 
 struct LayerGeometry {

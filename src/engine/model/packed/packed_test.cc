@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -181,6 +182,36 @@ TEST(PackedLayout, OthersAreLeftToGgml) {
     EXPECT_FALSE(layout_for(GGML_TYPE_Q4_0, 48, 16));
     EXPECT_FALSE(layout_for(GGML_TYPE_Q4_0, 64, 17));
     EXPECT_TRUE(layout_for(GGML_TYPE_Q4_0, 64, 32));
+}
+
+TEST(PackedGate, IsTheFunctionOnEveryInstructionSet) {
+    std::vector<float> gate, up;
+    for (int i = -4000; i <= 4000; ++i) gate.push_back(static_cast<float>(i) / 100);
+    for (const float x : {0.0f, -0.0f, 1e-30f, 1e6f, -1e6f, 88.0f, -126.0f}) gate.push_back(x);
+    for (size_t i = 0; i < gate.size(); ++i) up.push_back(i % 3 == 0 ? -1.5f : 2.0f);
+    const auto n = static_cast<int64_t>(gate.size());
+    for (const Gate kind : {Gate::silu, Gate::gelu}) {
+        std::vector<float> oracle(gate.size()), out(gate.size());
+        product_table()[0].gate(kind, gate.data(), up.data(), n, oracle.data());
+        for (size_t i = 0; i < gate.size(); ++i) {
+            const double x = double{gate[i]};
+            const double u = 0.7978845608028654 * (x + 0.044715 * x * x * x);
+            const double y = kind == Gate::silu ? x : 2 * u;
+            const double want = x / (1 + std::exp(-y)) * double{up[i]};
+            EXPECT_NEAR(double{oracle[i]}, want, 1e-5 * std::fabs(want) + 1e-30) << gate[i];
+        }
+        for (const ProductOps& ops : product_table()) {
+            if (!ops.cpu_has_it()) continue;
+            ops.gate(kind, gate.data(), up.data(), n, out.data());
+            EXPECT_EQ(std::memcmp(out.data(), oracle.data(), out.size() * sizeof(float)), 0)
+                << ops.name;
+        }
+        gate[5] = std::numeric_limits<float>::quiet_NaN();
+        product_table()[0].gate(kind, gate.data(), up.data(), n, out.data());
+        EXPECT_TRUE(std::isnan(out[5]));
+        EXPECT_EQ(out[6], oracle[6]);
+        gate[5] = -39.95f;
+    }
 }
 
 TEST(PackedRows, ValuesAreWithinHalfAStep) {

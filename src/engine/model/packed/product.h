@@ -25,6 +25,9 @@ struct Product {
     int64_t out_stride;
 };
 
+// What a feed-forward layer's gate does: silu, or gelu in its tanh form.
+enum class Gate : uint8_t { silu, gelu };
+
 struct ProductOps {
     kernels::Isa isa;
     const char* name;
@@ -35,6 +38,8 @@ struct ProductOps {
     // so its products, NaN.
     void (*quantise_row)(const float* in, int64_t n_in, std::byte* tile, int32_t slot);
     void (*multiply)(const Product& product);
+    // out = kind(gate) * up, n numbers that do not overlap.
+    void (*gate)(Gate kind, const float* gate, const float* up, int64_t n, float* out);
 };
 
 // Slowest first; the first row is the oracle.

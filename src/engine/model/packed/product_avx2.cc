@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "engine/model/packed/gate_generic.h"
 #include "engine/model/packed/product_generic.h"
 #include "engine/model/packed/product_isas.h"
 #include "engine/model/packed/rows_generic.h"
@@ -78,6 +79,10 @@ struct Avx2 {
 
 void avx2_quantise_row(const float* in, int64_t n_in, std::byte* tile, int32_t slot) {
     generic::quantise<Avx2>(in, n_in, tile, slot);
+}
+
+void avx2_gate(Gate kind, const float* gate, const float* up, int64_t n, float* out) {
+    generic::gate(kind, gate, up, n, out);
 }
 
 void avx2_multiply(const Product& product) {

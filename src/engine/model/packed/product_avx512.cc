@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "engine/model/packed/gate_generic.h"
 #include "engine/model/packed/product_generic.h"
 #include "engine/model/packed/product_isas.h"
 #include "engine/model/packed/rows_generic.h"
@@ -78,6 +79,10 @@ struct Avx512 {
 
 void avx512_quantise_row(const float* in, int64_t n_in, std::byte* tile, int32_t slot) {
     generic::quantise<Avx512>(in, n_in, tile, slot);
+}
+
+void avx512_gate(Gate kind, const float* gate, const float* up, int64_t n, float* out) {
+    generic::gate(kind, gate, up, n, out);
 }
 
 void avx512_multiply(const Product& product) {

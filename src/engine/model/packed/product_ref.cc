@@ -1,6 +1,7 @@
 // The oracle: one output, one row, one input at a time, in the order that product.h states.
 #include <cmath>
 
+#include "engine/model/packed/gate_generic.h"
 #include "engine/model/packed/product_isas.h"
 #include "engine/model/packed/read_back.h"
 #include "engine/model/packed/rows.h"
@@ -55,6 +56,10 @@ float multiply_one(const Product& p, int32_t slot, int64_t output) {
 
 void ref_quantise_row(const float* in, int64_t n_in, std::byte* tile, int32_t slot) {
     generic::quantise<Ref>(in, n_in, tile, slot);
+}
+
+void ref_gate(Gate kind, const float* gate, const float* up, int64_t n, float* out) {
+    generic::gate(kind, gate, up, n, out);
 }
 
 void ref_multiply(const Product& p) {

@@ -26,11 +26,12 @@ bool has_avx512_vnni() {
 std::span<const ProductOps> product_table() {
     using kernels::Isa;
     static constexpr std::array kTable = {
-        ProductOps{Isa::ref, "ref", always, ref_quantise_row, ref_multiply},
+        ProductOps{Isa::ref, "ref", always, ref_quantise_row, ref_multiply, ref_gate},
 #if defined(__x86_64__)
-        ProductOps{Isa::avx2, "avx2", has_avx2, avx2_quantise_row, avx2_multiply},
+        ProductOps{Isa::avx2, "avx2", has_avx2, avx2_quantise_row, avx2_multiply,
+                   avx2_gate},
         ProductOps{Isa::avx512, "avx512-vnni", has_avx512_vnni, avx512_quantise_row,
-                   avx512_multiply},
+                   avx512_multiply, avx512_gate},
 #endif
     };
     return kTable;
