@@ -17,12 +17,17 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
-// All of a family, but for the hot one: its K and V are coded apart, so that the members with equal
-// widths and a few others say everything.
-bool is_chosen(const CodecRow& row, const CodecSpec& spec) {
+// All members with heads of 64. Others where they differ: rows are turned in blocks of the largest
+// power of two that divides head_dim. The hot family's K and V are coded apart, so there members
+// with equal widths and a few others say everything.
+bool is_chosen(const CodecRow& row, const CodecSpec& spec, uint32_t head_dim) {
     const std::string name = codec_name(spec);
-    return std::string_view(row.folder) != "hot" || spec.k_bits == spec.v_bits || name == "k6v4" ||
-           name == "k4v3" || name == "k3v2";
+    const bool hot = std::string_view(row.folder) == "hot";
+    const bool plain = spec.k_bits == spec.v_bits || name == "k6v4" || name == "k4v3" ||
+                       name == "k3v2";
+    if (head_dim == 64) return true;
+    if (head_dim == 80) return !hot || plain;
+    return !row.can.lossless && (!hot || (plain && spec.k_bits % 2 == 0) || name == "k3v2");
 }
 
 bool write_file(const std::string& name, const std::vector<std::byte>& bytes) {
@@ -36,9 +41,9 @@ bool write_file(const std::string& name, const std::vector<std::byte>& bytes) {
 bool write_family(const std::string& folder, const CodecRow& row) {
     std::vector<GoldenRecord> records;
     for (const CodecSpec& spec : row.specs()) {
-        if (!is_chosen(row, spec)) continue;
-        for (const uint32_t head_dim : {64u, 80u})
+        for (const uint32_t head_dim : {64u, 80u, 128u, 256u})
             for (const Element element : {Element::f16, Element::bf16}) {
+                if (!is_chosen(row, spec, head_dim)) continue;
                 const Geometry g{.head_dim = head_dim, .element = element};
                 const bool matters = row.can.lossless || element == Element::f16;
                 if (matters && row.unsupported(spec, g) == nullptr)
