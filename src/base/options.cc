@@ -93,6 +93,7 @@ class Builder {
         out_.kv_codecs_allowed = config_.list("kv_codec_allow");
         out_.kv_sinks = small("kv_sinks");
         copy_skip_layers();
+        copy_dtype();
         out_.kv_sidecar = config_.text("kv_sidecar");
         out_.kv_codec_cold = config_.text("kv_codec_cold");
         out_.cold_cpu_percent = small("cold_cpu");
@@ -113,6 +114,13 @@ class Builder {
         out_.header_limit_bytes = config_.size("header_limit");
         out_.log_level = *log::parse_level(config_.text("log_level"));
         out_.log_json = config_.boolean("log_json");
+    }
+
+    void copy_dtype() {
+        const std::string& name = config_.text("kv_dtype");
+        out_.kv_bf16 = name == "bf16";
+        if (name != "f16" && name != "bf16")
+            note(fmt::format("kv-dtype is f16 or bf16, not '{}'", name));
     }
 
     void copy_skip_layers() {

@@ -147,6 +147,13 @@ constexpr OptionSpec kOptionRows[] = {
      .help = "further codecs that a request may ask for with kv_codec, at most 3; each gets an "
              "equal share of kv-memory and host-memory",
      .value_name = "NAME,..."},
+    {.key = "kv_dtype",
+     .type = T::text,
+     .fallback = "f16",
+     .section = "Cache",
+     .help = "the 16-bit numbers of pages: f16, or bf16, which holds three bits less of each and "
+             "which kv-codec-cold bx packs without loss",
+     .value_name = "f16|bf16"},
     {.key = "kv_sinks",
      .type = T::integer,
      .fallback = "64",
@@ -169,10 +176,10 @@ constexpr OptionSpec kOptionRows[] = {
      .type = T::text,
      .fallback = "none",
      .section = "Cache",
-     .help = "how slabs are packed on disk: none; zstd (nothing is lost); ec:BITS, some 0.5 to 8 "
-             "bits a number (needs the sidecar; what is read back is close to what was written, "
-             "not equal), ec:BITS:alone for faster reading and about .3 bits more; kv-sinks tokens "
-             "are left alone",
+     .help = "how slabs are packed on disk: none; zstd, or bx for pages of bf16 (nothing is lost); "
+             "ec:BITS, some 0.5 to 8 bits a number (needs the sidecar; what is read back is close "
+             "to what was written, not equal), ec:BITS:alone for faster reading and about .3 bits "
+             "more; kv-sinks tokens are left alone",
      .value_name = "NAME"},
     {.key = "cold_cpu",
      .type = T::integer,

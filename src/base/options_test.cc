@@ -173,6 +173,8 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
         EXPECT_THAT(problem(options({{"kv_codec", "k8v8"}, {"kv_skip_layers", bad}})),
                     HasSubstr("'" + std::string(bad) + "' is none"));
     EXPECT_THAT(problem(options({{"kv_skip_layers", "0"}})), HasSubstr("with a kv-codec only"));
+    EXPECT_TRUE(options({{"kv_dtype", "bf16"}})->kv_bf16);
+    EXPECT_THAT(problem(options({{"kv_dtype", "fp16"}})), HasSubstr("f16 or bf16, not 'fp16'"));
     EXPECT_THAT(problem(options({{"kv_codec", ""}})), HasSubstr("kv-codec is empty"));
     EXPECT_THAT(problem(options({{"kv_sidecar", "x"}})), HasSubstr("kv-codec-cold only"));
     EXPECT_THAT(problem(options({{"kv_codec_cold", "zstd"}})), HasSubstr("--disk DIR"));

@@ -18,7 +18,7 @@ Error about(const char* option, Error error) {
 
 Result<KvCoding> choose_coding(const EngineOptions& options, const GgufModel& model,
                                const std::string& codec, const char* option) {
-    const KvLayout plain = model.kv_layout(kCodedBlockTokens);
+    const KvLayout plain = model.kv_layout(kCodedBlockTokens, options.kv_element);
     auto coding = find_kv_coding(codec, options.kv_sink_tokens, plain);
     if (!coding.ok()) return about(option, coding.error());
     if (!coding->any()) return coding;
@@ -46,6 +46,7 @@ Result<std::unique_ptr<Lane>> open_lane(const EngineOptions& options, const Gguf
     ForwardConfig config;
     config.n_threads = options.threads;
     config.block_tokens = coding.any() ? kCodedBlockTokens : options.block_tokens;
+    config.element = options.kv_element;
     config.coding = std::move(coding);
     config.max_rows = static_cast<int32_t>(std::max(options.step_tokens, options.max_running));
     config.max_sequences = static_cast<int32_t>(options.max_running);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/metrics.h"
+#include "core/kv_layout.h"
 #include "kernels/attention.h"
 
 namespace quire {
@@ -42,6 +43,7 @@ struct EngineOptions {
     std::vector<std::string> kv_codecs_allowed;
     uint32_t kv_sink_tokens = 64;          // stay 16 bit with a codec
     std::vector<uint32_t> kv_skip_layers;  // so do these, by number
+    Element kv_element = Element::f16;     // of what is 16 bit
     std::string kv_sidecar;                // of what codecs learned of the model; empty: none
     std::string kv_codec_cold;       // how slabs are packed on disk; "" or "none": they are not
     uint32_t cold_cpu_percent = 50;  // of a core, that packing takes at most

@@ -54,6 +54,13 @@ def test_zstd_gives_the_same_answer_after_a_restart(tmp_path, codec):
     assert said["name"] == "zstd" and 0 < said["to_bytes"] <= said["from_bytes"]
 
 
+def test_bx_packs_pages_of_bf16_without_loss(tmp_path):
+    cold, restarted, said = run_and_restart(tmp_path, "--kv-dtype", "bf16", "--kv-codec-cold", "bx",
+                                            "--block-tokens", "64")
+    assert restarted[:2] == cold[:2]
+    assert said["name"] == "bx" and 0 < said["to_bytes"] < 0.75 * said["from_bytes"]
+
+
 @pytest.mark.parametrize("codec,share", [("raw16", 0.5), ("k6v4", 1.0)])
 def test_ec_answers_nearly_the_same_and_takes_less(tmp_path, sidecar, codec, share):
     cold, restarted, said = run_and_restart(tmp_path, "--kv-codec", codec, "--kv-codec-cold",

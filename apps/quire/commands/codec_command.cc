@@ -190,6 +190,9 @@ void add_transcode(CLI::App& app, TranscodeFlags& flags) {
     app.add_option("--kv-sinks", flags.kv_sinks, "of ec: as that server")->capture_default_str();
     app.add_option("--kv-skip-layers", flags.kv_skip_layers, "of ec: as that server")
         ->delimiter(',');
+    app.add_option("--kv-dtype", flags.kv_dtype, "of ec and bx: f16 or bf16, as that server")
+        ->check(CLI::IsMember({"f16", "bf16"}))
+        ->capture_default_str();
     app.add_option("--block-tokens", flags.block_tokens,
                    "of ec without a codec: as that server; 0: as most blocks of FROM")
         ->check(CLI::Range(0, 256))

@@ -59,7 +59,9 @@ Result<Model> open_model(const TranscodeFlags& flags) {
     if (!model.ok()) return model.error();
     out.model = std::move(model).value();
     const bool coded = !flags.kv_codec.empty() && flags.kv_codec != "raw16";
-    const KvLayout plain = out.model->kv_layout(coded ? kCodedBlockTokens : flags.block_tokens);
+    const uint32_t block_tokens = coded ? kCodedBlockTokens : flags.block_tokens;
+    const Element element = flags.kv_dtype == "bf16" ? Element::bf16 : Element::f16;
+    const KvLayout plain = out.model->kv_layout(block_tokens, element);
     auto coding = find_kv_coding(flags.kv_codec, flags.kv_sinks, plain);
     if (!coding.ok()) return make_error(coding.code(), "--kv-codec: " + coding.error().message);
     const Status kept = keep_exact(&coding.value(), flags.kv_skip_layers, plain);

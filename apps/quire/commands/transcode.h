@@ -17,6 +17,7 @@ struct TranscodeFlags {
     std::string kv_codec;
     uint32_t kv_sinks = 64;
     std::vector<uint32_t> kv_skip_layers;
+    std::string kv_dtype = "f16";
     uint32_t block_tokens = 0;  // 0: what most blocks of the source have
     std::string kv_sidecar;
     bool json = false;

@@ -101,9 +101,10 @@ size_t numbers_of(const SidecarLayer& layer) {
 // Numbers of layers right before the one at chain[place] that stand before it in the chain too.
 size_t numbers_in_reach(const Model& model, std::span<const uint16_t> chain, size_t place) {
     size_t numbers = 0;
-    for (int32_t wanted = chain[place]; place > 0; numbers += numbers_of(model.layers[chain[place]])) {
-        wanted = before(model, wanted);
-        if (wanted < 0 || chain[--place] != wanted) break;
+    while (place > 0) {
+        const int32_t wanted = before(model, chain[place]);
+        if (chain[--place] != wanted) break;
+        numbers += numbers_of(model.layers[chain[place]]);
     }
     return numbers;
 }

@@ -1,7 +1,8 @@
 // How a model's slabs are packed in cold tiers: `--kv-codec-cold`.
 //
-// "zstd" and "bx" lose nothing. "ec:BITS" (ec_packing.h) codes keys before RoPE and values as entropy-coded
-// components (codec/ec/README.md) with what the sidecar learned, at about so many bits a number.
+// "zstd" and "bx" lose nothing. "ec:BITS" (ec_packing.h) codes keys before RoPE and values as
+// entropy-coded components (codec/ec/README.md) with what the sidecar learned, at about so many
+// bits a number.
 // Exact pages, of sinks, are never coded with loss.
 #pragma once
 

@@ -77,7 +77,8 @@ class EcPackingTest : public testing::TestWithParam<EcPackingCase> {
         const auto chains = codec::ec::chains_of(sidecar.layers);
         for (uint32_t l = 0; l < sidecar.layers.size(); ++l) {
             const codec::SidecarLayer& layer = sidecar.layers[l];
-            const bool first = std::ranges::any_of(chains, [&](const auto& c) { return c[0] == l; });
+            const bool first =
+                std::ranges::any_of(chains, [&](const auto& chain) { return chain[0] == l; });
             const size_t inputs = first ? 0 : size_t{2} * layer.kv_heads * layer.head_dim;
             for (auto* side : {&learned.k, &learned.v})
                 side->emplace_back(layer.kv_heads, plain_head(layer.head_dim, inputs));

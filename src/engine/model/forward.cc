@@ -153,7 +153,7 @@ class ForwardImpl final : public Forward {
 
     Status init_layout() {
         const ForwardConfig& config = state_.config;
-        state_.layout = state_.model->kv_layout(config.block_tokens);
+        state_.layout = state_.model->kv_layout(config.block_tokens, config.element);
         if (config.coding.any()) {
             if (config.block_tokens != kCodedBlockTokens)
                 return make_error(Code::invalid,

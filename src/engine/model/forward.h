@@ -37,6 +37,7 @@ struct StepScratch;
 struct ForwardConfig {
     int32_t n_threads = 1;
     uint32_t block_tokens = 16;   // with a coding: kCodedBlockTokens
+    Element element = Element::f16;  // of exact pages
     KvCoding coding;              // layout() has its groups
     int32_t max_rows = 512;       // tokens in a step
     int32_t max_sequences = 64;   // sequences in a step

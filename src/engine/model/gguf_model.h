@@ -33,7 +33,11 @@ class GgufModel {
     const Weights& weights() const { return *weights_; }
     // A digest of the weights and hyper-parameters that change K and V, and of kNumericsVersion.
     const ModelId& id() const { return id_; }
-    KvLayout kv_layout(uint32_t block_tokens) const { return hparams_.kv_layout(block_tokens); }
+    KvLayout kv_layout(uint32_t block_tokens, Element element = Element::f16) const {
+        KvLayout layout = hparams_.kv_layout(block_tokens);
+        layout.element = element;
+        return layout;
+    }
     // The plan for one of weights()'s matrices that are not packed.
     const MatmulTraits& traits(const ggml_tensor* matrix) const;
     // The most padding any matrix needs: every step computes at least this many rows.

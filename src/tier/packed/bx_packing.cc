@@ -93,8 +93,8 @@ class BxPacking final : public SlabPacking {
 Result<std::shared_ptr<const SlabPacking>> make_bx_packing(const KvLayout& layout) {
     if (layout.element != Element::bf16)
         return make_error(Code::unsupported,
-                          "bx packs pages of bf16, and this model's are f16; zstd loses nothing "
-                          "either, ec:BITS packs smaller");
+                          "bx packs pages of bf16, and these are f16; --kv-dtype bf16 makes them "
+                          "such, zstd loses nothing either, ec:BITS packs smaller");
     for (size_t g = 0; g < layout.groups.size(); ++g) {
         const size_t side = layout.page_bytes(g) / 4;
         if (layout.groups[g].pages.codec != kCodecRaw16) continue;
