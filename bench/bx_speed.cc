@@ -58,21 +58,15 @@ void fill(size_t pages, size_t side, uint32_t head_dim, uint16_t* words) {
 
 class Runner {
  public:
-    Runner(size_t pages, size_t side, Buffers* b) : pages_(pages), side_(side), b_(*b) {
-        if (cpu_has(Isa::avx2)) {
-#if defined(__x86_64__)
-            pack_ = codec::bx::avx2_pack;
-            unpack_ = codec::bx::avx2_unpack;
-#endif
-        }
-    }
+    Runner(size_t pages, size_t side, const codec::bx::Version& version, Buffers* b)
+        : pages_(pages), side_(side), b_(*b), version_(version) {}
 
     size_t raw_bytes() const { return pages_ * 4 * side_; }
     void pack() const {
-        for (size_t p = 0; p < pages_; ++p) pack_(words() + p * 2 * side_, side_, page(p));
+        for (size_t p = 0; p < pages_; ++p) version_.pack(words() + p * 2 * side_, side_, page(p));
     }
     void unpack() const {
-        for (size_t p = 0; p < pages_; ++p) unpack_(page(p), side_, back() + p * 2 * side_);
+        for (size_t p = 0; p < pages_; ++p) version_.unpack(page(p), side_, back() + p * 2 * side_);
     }
     void compress() {
         b_.pieces.clear();
@@ -113,8 +107,7 @@ class Runner {
 
     size_t pages_, side_;
     Buffers& b_;
-    codec::bx::Pack pack_ = codec::bx::ref_pack;
-    codec::bx::Unpack unpack_ = codec::bx::ref_unpack;
+    const codec::bx::Version& version_;
 };
 
 }  // namespace
@@ -125,10 +118,11 @@ Result<BxSpeed> measure_bx(const BxSpeedOptions& options) {
     auto buffers = make_buffers(pages, side);
     if (!buffers.ok()) return buffers.error();
     fill(pages, side, options.head_dim, reinterpret_cast<uint16_t*>(buffers->words.data()));
-    Runner runner(pages, side, &*buffers);
+    const codec::bx::Version& version = codec::bx::best_version(options.isa);
+    Runner runner(pages, side, version, &*buffers);
     const auto raw = static_cast<double>(runner.raw_bytes());
     const double bits_of_all = 8 * 2 / raw;  // times bytes: bits a number
-    BxSpeed speed;
+    BxSpeed speed{.isa = version.name};
     std::vector<double> pack, unpack, compress, decompress;
     for (uint32_t i = 0; i <= options.repeats; ++i) {
         const double packing = seconds_of([&] { runner.pack(); });

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/isa.h"
 #include "base/result.h"
 
 namespace quire::bench {
@@ -15,6 +16,7 @@ struct LosslessSpeed {
 };
 
 struct BxSpeed {
+    const char* isa = "";
     LosslessSpeed bx;    // page by page, the fastest version of this CPU
     LosslessSpeed zstd;  // level 1, many pages at once: what suits it best
     // Medians of paired ratios.
@@ -26,6 +28,7 @@ struct BxSpeedOptions {
     uint32_t head_dim = 128;
     uint32_t repeats = 5;
     bool quick = false;
+    Isa isa = Isa::avx512;  // at most
 };
 
 // On pages of 16 tokens whose channels are normal, with deviations that differ as those of a

@@ -21,7 +21,7 @@ constexpr const char* kOthers[] = {"raw16", "fp8_e4m3_token", "k6v4", "k3v2"};
 // On made-up numbers; `quire eval --caches bx` has its bits on a model's own.
 void add_bx(const BxSpeed& speed, uint32_t head_dim, std::vector<BarRow>* rows) {
     const auto name = [&](const char* what) {
-        return fmt::format("{}, head_dim {}, over zstd 1", what, head_dim);
+        return fmt::format("{}, head_dim {}, over zstd 1 ({})", what, head_dim, speed.isa);
     };
     rows->push_back(paired_row(name("pack bx"), "GB/s", speed.bx.pack * 1e-9,
                                speed.zstd.pack * 1e-9, speed.pack_ratio, Comparison::at_least,
@@ -82,7 +82,8 @@ Result<std::vector<BarRow>> run_codec(const BenchOptions& options) {
     for (const uint32_t head_dim : {64u, 128u, 256u}) {
         options.progress(fmt::format("bx and zstd, head_dim {}", head_dim));
         const auto speed =
-            measure_bx({.head_dim = head_dim, .repeats = options.repeats, .quick = options.quick});
+            measure_bx({.head_dim = head_dim, .repeats = options.repeats, .quick = options.quick,
+                        .isa = options.attention->isa});
         if (!speed.ok()) return speed.error();
         add_bx(*speed, head_dim, &rows);
     }

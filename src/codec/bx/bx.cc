@@ -53,6 +53,9 @@ std::span<const PageCodecOps> ops() {
 #if defined(__x86_64__)
         PageCodecOps{Isa::avx2, "avx2", has_avx2, encode<raw16::avx2_encode, avx2_pack>,
                      decode<raw16::avx2_decode, avx2_unpack>},
+        PageCodecOps{Isa::avx512, "avx512-vbmi2", has_avx512_vbmi2,
+                     encode<raw16::avx512_encode, avx512_pack>,
+                     decode<raw16::avx512_decode, avx512_unpack>},
 #endif
     };
     return kTable;
@@ -66,6 +69,24 @@ const char* unsupported(const CodecSpec&, const Geometry& g) {
 }
 
 }  // namespace
+
+std::span<const Version> versions() {
+    static constexpr std::array kVersions = {
+        Version{"ref", Isa::ref, always, ref_pack, ref_unpack},
+#if defined(__x86_64__)
+        Version{"avx2", Isa::avx2, has_avx2, avx2_pack, avx2_unpack},
+        Version{"avx512-vbmi2", Isa::avx512, has_avx512_vbmi2, avx512_pack, avx512_unpack},
+#endif
+    };
+    return kVersions;
+}
+
+const Version& best_version(Isa most) {
+    const Version* found = &versions().front();
+    for (const Version& one : versions())
+        if (one.isa <= most && one.cpu_has_it()) found = &one;
+    return *found;
+}
 
 size_t stored_bytes(const std::byte* page, size_t bound) {
     uint32_t bytes;

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "base/isa.h"
 #include "codec/codec.h"
 
 namespace quire::codec::bx {
@@ -42,5 +44,20 @@ void ref_pack(const uint16_t* words, size_t side, std::byte* page);
 void ref_unpack(const std::byte* page, size_t side, uint16_t* words);
 void avx2_pack(const uint16_t* words, size_t side, std::byte* page);
 void avx2_unpack(const std::byte* page, size_t side, uint16_t* words);
+bool has_avx512_vbmi2();
+void avx512_pack(const uint16_t* words, size_t side, std::byte* page);
+void avx512_unpack(const std::byte* page, size_t side, uint16_t* words);
+
+// One instruction set's. Slowest first; the first is the oracle.
+struct Version {
+    const char* name;
+    Isa isa;
+    bool (*cpu_has_it)();
+    Pack pack;
+    Unpack unpack;
+};
+std::span<const Version> versions();
+// The fastest that this CPU has and that needs no more than `most`.
+const Version& best_version(Isa most = Isa::avx512);
 
 }  // namespace quire::codec::bx

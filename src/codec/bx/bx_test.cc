@@ -15,17 +15,10 @@ namespace {
 
 constexpr uint64_t kSeed = 7;
 
-struct Version {
-    const char* name;
-    Pack pack;
-    Unpack unpack;
-};
-
-std::vector<Version> versions() {
-    std::vector<Version> all = {{"ref", ref_pack, ref_unpack}};
-#if defined(__x86_64__)
-    if (has_avx2()) all.push_back({"avx2", avx2_pack, avx2_unpack});
-#endif
+std::vector<Version> versions_here() {
+    std::vector<Version> all;
+    for (const Version& one : versions())
+        if (one.cpu_has_it()) all.push_back(one);
     return all;
 }
 
@@ -68,7 +61,7 @@ TEST(Bx, BringsEveryWordBack) {
     inputs.push_back(normal_words(2 * 1024));
     inputs.push_back(normal_words(2 * 256, 1e-30f));
     for (const std::vector<uint16_t>& words : inputs)
-        for (const Version& v : versions()) {
+        for (const Version& v : versions_here()) {
             const std::vector<std::byte> page = packed(v, words);
             EXPECT_EQ(page, packed(versions().front(), words)) << v.name;
             EXPECT_EQ(unpacked(v, page, words.size() / 2), words) << v.name;
@@ -86,7 +79,7 @@ TEST(Bx, WhatDoesNotPayIsKeptAsItIs) {
     std::vector<uint16_t> words(2 * 1024);
     std::mt19937_64 rng(kSeed);
     for (uint16_t& word : words) word = static_cast<uint16_t>(rng());
-    for (const Version& v : versions()) {
+    for (const Version& v : versions_here()) {
         const std::vector<std::byte> page = packed(v, words);
         EXPECT_EQ(stored_bytes(page.data(), page.size()), kPageHeaderBytes + 2 * words.size());
         EXPECT_TRUE(load_header(page.data() + kSideHeaderAt).raw);
@@ -96,7 +89,7 @@ TEST(Bx, WhatDoesNotPayIsKeptAsItIs) {
 // The rest need not be kept: it says nothing.
 TEST(Bx, BytesBehindTheStoredOnesAreZero) {
     const std::vector<uint16_t> words = normal_words(2 * 1024);
-    for (const Version& v : versions()) {
+    for (const Version& v : versions_here()) {
         std::vector<std::byte> page = packed(v, words);
         const size_t stored = stored_bytes(page.data(), page.size());
         ASSERT_LT(stored, page.size());
@@ -108,7 +101,7 @@ TEST(Bx, BytesBehindTheStoredOnesAreZero) {
 
 TEST(Bx, ASideThatWouldEndBeyondThePageIsZero) {
     const std::vector<uint16_t> words = normal_words(2 * 1024);
-    for (const Version& v : versions()) {
+    for (const Version& v : versions_here()) {
         std::vector<std::byte> page = packed(v, words);
         // All numbers of K at the last level leave V too little room.
         for (size_t i = 0; i < 3 * 1024 && kPageHeaderBytes + 1024 + i < page.size(); ++i)

@@ -14,20 +14,6 @@ namespace {
 constexpr uint16_t kVersion = 1;
 constexpr size_t kSideMultiple = 256;
 
-codec::bx::Pack fastest_pack() {
-#if defined(__x86_64__)
-    if (cpu_has(Isa::avx2)) return codec::bx::avx2_pack;
-#endif
-    return codec::bx::ref_pack;
-}
-
-codec::bx::Unpack fastest_unpack() {
-#if defined(__x86_64__)
-    if (cpu_has(Isa::avx2)) return codec::bx::avx2_unpack;
-#endif
-    return codec::bx::ref_unpack;
-}
-
 // Pages one after the other, each what bx keeps of it; their length is in their first bytes.
 class BxPacking final : public SlabPacking {
  public:
@@ -46,7 +32,7 @@ class BxPacking final : public SlabPacking {
         if (!memory) return false;
         for (size_t at = 0; at < header.payload_bytes; at += page) {
             const std::byte* words = slab.data() + kSlabHeaderBytes + at;
-            pack_(reinterpret_cast<const uint16_t*>(words), page / 4, memory.bytes().data());
+            version_.pack(reinterpret_cast<const uint16_t*>(words), page / 4, memory.bytes().data());
             const size_t kept = codec::bx::stored_bytes(memory.bytes().data(), bound);
             out->insert(out->end(), memory.bytes().begin(),
                         memory.bytes().begin() + static_cast<ptrdiff_t>(kept));
@@ -71,7 +57,7 @@ class BxPacking final : public SlabPacking {
             std::ranges::copy(packed.first(kept), memory.bytes().begin());
             std::ranges::fill(memory.bytes().subspan(kept, bound - kept), std::byte{0});
             std::byte* words = slab.data() + kSlabHeaderBytes + at;
-            unpack_(memory.bytes().data(), page / 4, reinterpret_cast<uint16_t*>(words));
+            version_.unpack(memory.bytes().data(), page / 4, reinterpret_cast<uint16_t*>(words));
             packed = packed.subspan(kept);
         }
         return packed.empty() ? Status() : damaged;
@@ -84,8 +70,7 @@ class BxPacking final : public SlabPacking {
     }
 
     const KvLayout layout_;
-    const codec::bx::Pack pack_ = fastest_pack();
-    const codec::bx::Unpack unpack_ = fastest_unpack();
+    const codec::bx::Version& version_ = codec::bx::best_version();
 };
 
 }  // namespace
