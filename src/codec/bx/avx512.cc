@@ -172,8 +172,10 @@ __m128i load_codes(const uint8_t* plane, size_t numbers) {
 
 // Writes up to kSlack bytes more of the list.
 void read_level(Level level, const uint8_t* plane, size_t numbers, uint8_t* exponents) {
-    for (size_t i = 0; i < numbers; i += 64)
-        store(exponents + i, level.read(load_codes(plane + i / 4, numbers - i), first(numbers - i)));
+    for (size_t i = 0; i < numbers; i += 64) {
+        const size_t left = numbers - i;
+        store(exponents + i, level.read(load_codes(plane + i / 4, left), first(left)));
+    }
 }
 
 void join(__m512i exponents, const uint8_t* rest, uint16_t* words) {

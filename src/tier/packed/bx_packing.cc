@@ -31,8 +31,9 @@ class BxPacking final : public SlabPacking {
         SlabBuffer memory((bound + kSlabAlign - 1) / kSlabAlign * kSlabAlign);
         if (!memory) return false;
         for (size_t at = 0; at < header.payload_bytes; at += page) {
-            const std::byte* words = slab.data() + kSlabHeaderBytes + at;
-            version_.pack(reinterpret_cast<const uint16_t*>(words), page / 4, memory.bytes().data());
+            const auto* words =
+                reinterpret_cast<const uint16_t*>(slab.data() + kSlabHeaderBytes + at);
+            version_.pack(words, page / 4, memory.bytes().data());
             const size_t kept = codec::bx::stored_bytes(memory.bytes().data(), bound);
             out->insert(out->end(), memory.bytes().begin(),
                         memory.bytes().begin() + static_cast<ptrdiff_t>(kept));
