@@ -37,8 +37,9 @@ struct ServeOptions {
     uint32_t kv_sinks = 0;                       // tokens
     std::vector<uint32_t> kv_skip_layers;        // that no codec is for
     std::string kv_sidecar;                      // empty: none
+    std::string kv_codec_host;                   // "none": slabs in G2 are as in G1
     std::string kv_codec_cold;                   // "none": slabs on disk are as in memory
-    uint32_t cold_cpu_percent = 0;               // of a core, that packing takes at most
+    uint32_t cold_cpu_percent = 0;               // of a core, that all packing takes at most
     std::string evict;
     std::string admit_host;
     std::string admit_disk;

@@ -130,7 +130,7 @@ constexpr OptionSpec kOptionRows[] = {
      .fallback = "16",
      .section = "Cache",
      .help = "tokens in a block; a multiple of 16; with kv-codec always 64, and 64 if not given "
-             "with kv-codec-cold ec:BITS",
+             "with ec:BITS as kv-codec-host or kv-codec-cold",
      .min = 16,
      .max = 256},
     {.key = "kv_codec",
@@ -165,6 +165,14 @@ constexpr OptionSpec kOptionRows[] = {
      .help = "a file of `quire calibrate`: means of this model's keys and values, which the codec "
              "takes off first, and the schedule's widths",
      .value_name = "FILE"},
+    {.key = "kv_codec_host",
+     .type = T::text,
+     .fallback = "none",
+     .section = "Cache",
+     .help = "how slabs are packed in host memory (G2), as kv-codec-cold does on disk: none, zstd "
+             "or ec:BITS; G2 then holds more, but stores and hits take the time of packing and "
+             "unpacking",
+     .value_name = "NAME"},
     {.key = "kv_codec_cold",
      .type = T::text,
      .fallback = "none",
@@ -177,7 +185,7 @@ constexpr OptionSpec kOptionRows[] = {
      .type = T::integer,
      .fallback = "50",
      .section = "Cache",
-     .help = "percent of one core that packing for the disk takes at most",
+     .help = "percent of one core that packing, for all tiers, takes at most",
      .value_name = "PERCENT",
      .min = 1,
      .max = 100},

@@ -4,6 +4,9 @@
 // takes a bounded share of a core; gets are read in small batches, so that unpacking (by threads of
 // their own) goes on beside reading. Slabs that are not packed are served as they are; those that
 // were packed in another way are given up. No landing: a get lands at one moment.
+//
+// What a packed tier above gives up comes down as it lay there. If it is packed as it would be
+// here, it is stored as it is; otherwise it is unpacked, in the background too, and packed anew.
 #pragma once
 
 #include <memory>
@@ -15,7 +18,8 @@
 namespace quire {
 
 struct PackedOptions {
-    std::shared_ptr<const SlabPacking> packing;
+    std::shared_ptr<const SlabPacking> packing;  // null: none; gets are those of the store below
+    std::shared_ptr<const SlabPacking> above;    // of slabs that come down packed; null: none do
     uint32_t unpack_threads = 2;
     double pack_share =
         0.5;  // of one core, that packing takes at most; flush() does not wait for it
@@ -25,8 +29,8 @@ struct PackedOptions {
     const Clock* clock = &system_clock();
 };
 
-// `inner` outlives it, and may have other users. REQUIRES: a packing; 0 < pack_share <= 1. Throws
-// std::system_error when the machine gives no more threads.
+// `inner` outlives it, and may have other users. REQUIRES: one of both packings; 0 < pack_share <=
+// 1. Throws std::system_error when the machine gives no more threads.
 std::unique_ptr<TierStore> make_packed_store(TierStore& inner, const PackedOptions& options);
 
 }  // namespace quire
