@@ -97,6 +97,7 @@ class Builder {
         out_.kv_codec_host = config_.text("kv_codec_host");
         out_.kv_codec_cold = config_.text("kv_codec_cold");
         out_.cold_cpu_percent = small("cold_cpu");
+        out_.unpack_threads = small("cold_unpack_threads");
         out_.evict = config_.text("evict");
         out_.admit_host = config_.text("admit_host");
         out_.admit_disk = config_.text("admit_disk");
@@ -183,6 +184,10 @@ class Builder {
             note("kv-codec-host is of host memory, and host-memory is 0; give it some");
         if (out_.kv_codec_cold != "none" && config_.is_default("disk"))
             note("kv-codec-cold is of the disk tier; name its directory with --disk DIR");
+        if (!packed && !config_.is_default("cold_unpack_threads"))
+            note(
+                "cold-unpack-threads is of use with a kv-codec-host or a kv-codec-cold only; name "
+                "one, such as zstd");
         if (!packed && !config_.is_default("cold_cpu"))
             note(
                 "cold-cpu is of use with a kv-codec-host or a kv-codec-cold only; name one, such "

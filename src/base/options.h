@@ -39,6 +39,7 @@ struct ServeOptions {
     std::string kv_sidecar;                      // empty: none
     std::string kv_codec_host;                   // "none": slabs in G2 are as in G1
     std::string kv_codec_cold;                   // "none": slabs on disk are as in memory
+    uint32_t unpack_threads = 0;                 // that unpack for requests, all tiers together
     uint32_t cold_cpu_percent = 0;               // of a core, that all packing takes at most
     std::string evict;
     std::string admit_host;

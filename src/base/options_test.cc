@@ -180,12 +180,17 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_THAT(problem(options({{"kv_codec_host", ""}})), HasSubstr("kv-codec-host is empty"));
     EXPECT_THAT(problem(options({{"kv_codec_host", "zstd"}, {"host_memory", "0"}})),
                 HasSubstr("host-memory is 0"));
-    const auto host = options(
-        {{"kv_codec_host", "ec:4"}, {"kv_sidecar", "x"}, {"kv_sinks", "128"}, {"cold_cpu", "20"}});
+    const auto host = options({{"kv_codec_host", "ec:4"},
+                               {"kv_sidecar", "x"},
+                               {"kv_sinks", "128"},
+                               {"cold_cpu", "20"},
+                               {"cold_unpack_threads", "3"}});
     ASSERT_TRUE(host.ok());
     EXPECT_EQ(host->kv_codec_host, "ec:4");
     EXPECT_EQ(host->block_tokens, 64u);
     EXPECT_THAT(problem(options({{"kv_codec_cold", ""}})), HasSubstr("kv-codec-cold is empty"));
+    EXPECT_THAT(problem(options({{"cold_unpack_threads", "4"}})), HasSubstr("kv-codec-cold only"));
+    EXPECT_THAT(problem(options({{"cold_unpack_threads", "0"}})), HasSubstr("at least 1"));
     EXPECT_THAT(problem(options({{"cold_cpu", "20"}})), HasSubstr("kv-codec-cold only"));
     EXPECT_THAT(problem(options({{"cold_cpu", "0"}})), HasSubstr("at least 1"));
     const auto cold =

@@ -54,6 +54,9 @@ Result<std::unique_ptr<Tiers>> Tiers::open(const EngineOptions& options,
                                            const std::vector<TierPages>& pages) {
     auto tiers = std::make_unique<Tiers>();
     tiers->lower_.resize(pages.size());
+    const bool packs = std::ranges::any_of(
+        pages, [](const TierPages& p) { return p.host != nullptr || p.cold != nullptr; });
+    if (packs) tiers->unpackers_ = make_unpackers(options.unpack_threads);
     if (options.host_memory_bytes > 0) QUIRE_TRY(tiers->open_host(options, pages));
     if (!options.disk_dir.empty()) QUIRE_TRY(tiers->open_disk(options, pages));
     return tiers;
@@ -116,8 +119,9 @@ Status Tiers::open_disk(const EngineOptions& options, const std::vector<TierPage
     return {};
 }
 
-TierStore* Tiers::packed(TierStore& store, const PackedOptions& options) {
+TierStore* Tiers::packed(TierStore& store, PackedOptions options) {
     if (!options.packing && !options.above) return &store;
+    options.unpackers = unpackers_;
     packed_.push_back(make_packed_store(store, options));
     return packed_.back().get();
 }

@@ -42,10 +42,11 @@ class Tiers {
     Status open_host(const EngineOptions& options, const std::vector<TierPages>& pages);
     Status open_disk(const EngineOptions& options, const std::vector<TierPages>& pages);
     // `store`, with packing around it where there is something to pack or unpack.
-    TierStore* packed(TierStore& store, const PackedOptions& options);
+    TierStore* packed(TierStore& store, PackedOptions options);
 
     std::unique_ptr<IoEngine> io_;  // outlives the stores
     std::vector<std::unique_ptr<TierStore>> stores_;
+    std::shared_ptr<ThreadPool> unpackers_;           // of all packed stores; null: nobody unpacks
     std::vector<std::unique_ptr<TierStore>> packed_;  // around those
     std::vector<std::vector<LowerTier>> lower_;       // [cache]
 };

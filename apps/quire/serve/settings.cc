@@ -66,6 +66,7 @@ Result<EngineOptions> engine_options(const ServeOptions& options) {
     out.kv_sidecar = options.kv_sidecar;
     out.kv_codec_host = options.kv_codec_host;
     out.kv_codec_cold = options.kv_codec_cold;
+    out.unpack_threads = options.unpack_threads;
     out.cold_cpu_percent = options.cold_cpu_percent;
     out.step_tokens = options.step_tokens;
     out.max_running = options.max_running;

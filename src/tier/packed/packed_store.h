@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "base/executor.h"
 #include "tier/packed/slab_packing.h"
 #include "tier/tier.h"
 
@@ -20,7 +21,11 @@ namespace quire {
 struct PackedOptions {
     std::shared_ptr<const SlabPacking> packing;  // null: none; gets are those of the store below
     std::shared_ptr<const SlabPacking> above;    // of slabs that come down packed; null: none do
-    uint32_t unpack_threads = 2;
+    // Where slabs are unpacked; may serve other stores. Its threads are all that unpacking takes,
+    // and they do not give way to others, for requests wait for them. Its queue has no bound of its
+    // own: tasks are as many as slabs under way, which max_pending_batches bounds. null: two
+    // threads of this store's own.
+    std::shared_ptr<ThreadPool> unpackers;
     double pack_share =
         0.5;  // of one core, that packing takes at most; flush() does not wait for it
     uint32_t max_pending_batches = 256;              // gets, and puts, accepted and not finished
@@ -28,6 +33,11 @@ struct PackedOptions {
     uint64_t get_batch_bytes = uint64_t{1} << 20;    // unpacked bytes read by one request
     const Clock* clock = &system_clock();
 };
+
+inline constexpr uint32_t kUnpackThreads = 2;
+
+// A pool for `unpackers`. Throws std::system_error as make_packed_store.
+std::shared_ptr<ThreadPool> make_unpackers(uint32_t threads);
 
 // `inner` outlives it, and may have other users. REQUIRES: one of both packings; 0 < pack_share <=
 // 1. Throws std::system_error when the machine gives no more threads.

@@ -1,6 +1,8 @@
 // A tier that packs: what only it promises. What every tier does is in conformance_test.cc.
 #include "tier/packed/packed_store.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -436,6 +438,52 @@ TEST_F(PackedStoreTest, FailedReadsAreMissesAndCostNobodyElse) {
     EXPECT_TRUE(get_wait(*store, {}).empty());
     store.reset();  // before what it reads by
     inner_.reset();
+}
+
+// Counts how many unpack at once.
+class Counting final : public EveryNth {
+ public:
+    Counting() : EveryNth(16) {}
+    Status unpack(std::span<const std::byte> packed, std::span<std::byte> slab) const override {
+        most = std::max<int>(most, ++now);
+        const Status done = EveryNth::unpack(packed, slab);
+        --now;
+        return done;
+    }
+    mutable std::atomic<int> now = 0, most = 0;
+};
+
+// Stores that share their unpackers take no more threads together, and may end in any order.
+TEST_F(PackedStoreTest, AllUnpackOnTheThreadsThatTheyAreGiven) {
+    inner_ = disk();
+    const auto counting = std::make_shared<Counting>();
+    std::unique_ptr<TierStore> stores[3];
+    auto unpackers = make_unpackers(1);
+    for (auto& store : stores)
+        store = make_packed_store(*inner_,
+                                  {.packing = counting, .unpackers = unpackers, .pack_share = 1.0});
+    unpackers.reset();
+    std::vector<AlignedBytes> slabs, into;
+    for (uint64_t i = 1; i <= 30; ++i) {
+        slabs.push_back(smooth_slab(i));
+        ASSERT_TRUE(put_one(*stores[0], slabs.back()).ok());
+    }
+    for (size_t i = 0; i < 3 * slabs.size(); ++i) into.emplace_back(slabs[0].size());
+    Pending pending[3];
+    for (size_t s = 0; s < 3; ++s) {
+        std::vector<TierGet> gets;
+        for (size_t i = 0; i < slabs.size(); ++i)
+            gets.push_back({test_key(i + 1), into[s * slabs.size() + i].span()});
+        ASSERT_TRUE(stores[s]->get(gets, pending[s].done(), {}).ok());
+    }
+    for (size_t s : {1, 0, 2}) {
+        stores[s].reset();  // waits for what it has in hand
+        ASSERT_TRUE(pending[s].ready());
+        for (const Status& status : pending[s].wait()) EXPECT_TRUE(status.ok());
+        for (size_t i = 0; i < slabs.size(); ++i)
+            EXPECT_TRUE(same_bytes(into[s * slabs.size() + i], slabs[i]));
+    }
+    EXPECT_EQ(counting->most, 1);
 }
 
 // More gets at once than the store below takes: busy is an answer, and every block has one.
