@@ -167,7 +167,7 @@ constexpr MetricRow kMetricRows[] = {
      kByTier},
     {M::io_errors_total, K::counter, "quire_io_errors_total", "Failed I/O operations.", kByTier},
     {M::packed_blocks_total, K::counter, "quire_packed_blocks_total",
-     "Blocks that a tier packed with its cold codec.", kByTier},
+     "Blocks that a tier packed with its codec.", kByTier},
     {M::unpacked_blocks_total, K::counter, "quire_unpacked_blocks_total",
      "Packed blocks that were read back.", kByTier},
     {M::packed_from_bytes_total, K::counter, "quire_packed_from_bytes_total",

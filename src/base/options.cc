@@ -1,8 +1,8 @@
 #include "base/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cctype>
+#include <charconv>
 #include <set>
 #include <sstream>
 
@@ -95,8 +95,10 @@ class Builder {
         copy_skip_layers();
         copy_dtype();
         out_.kv_sidecar = config_.text("kv_sidecar");
+        out_.kv_codec_host = config_.text("kv_codec_host");
         out_.kv_codec_cold = config_.text("kv_codec_cold");
         out_.cold_cpu_percent = small("cold_cpu");
+        out_.unpack_threads = small("cold_unpack_threads");
         out_.evict = config_.text("evict");
         out_.admit_host = config_.text("admit_host");
         out_.admit_disk = config_.text("admit_disk");
@@ -160,29 +162,44 @@ class Builder {
             note(fmt::format("with kv-codec {} a block has {} tokens; give no block-tokens",
                              out_.kv_codec, kCodedBlockTokens));
         if (out_.kv_codec.empty()) note("kv-codec is empty; raw16 writes 16 bits");
-        const bool lossy = out_.kv_codec_cold.starts_with("ec:");
+        const bool packed_host = out_.kv_codec_host != "none";
+        const bool packed = packed_host || out_.kv_codec_cold != "none";
+        const bool lossy =
+            out_.kv_codec_host.starts_with("ec:") || out_.kv_codec_cold.starts_with("ec:");
         if (!coded && !lossy && !config_.is_default("kv_sinks"))
             note(
-                "kv-sinks is of use with a kv-codec or a kv-codec-cold ec:BITS only; name one, "
-                "such as k8v8");
+                "kv-sinks is of use with a kv-codec, or with ec:BITS as kv-codec-host or "
+                "kv-codec-cold, only; name one, such as k8v8");
         if (!coded && !config_.is_default("kv_skip_layers"))
             note("kv-skip-layers is of use with a kv-codec only; name one, such as k8v8");
         if (out_.kv_sinks % kCodedBlockTokens != 0)
             note(fmt::format("kv-sinks must be a multiple of {}, not {}", kCodedBlockTokens,
                              out_.kv_sinks));
-        const bool cold = out_.kv_codec_cold != "none";
         // ec reads its tables once for a block, and a slab has a header of 4 KiB.
         if (lossy && plain && config_.is_default("block_tokens"))
             out_.block_tokens = kCodedBlockTokens;
-        if (!coded && !cold && !out_.kv_sidecar.empty())
+        if (!coded && !packed && !out_.kv_sidecar.empty())
             note(
-                "kv-sidecar is of use with a kv-codec or a kv-codec-cold only; name one, such as "
-                "k8v8");
+                "kv-sidecar is of use with a kv-codec, a kv-codec-host or a kv-codec-cold only; "
+                "name one, such as k8v8");
+        check_packing(packed_host, packed);
+    }
+
+    void check_packing(bool packed_host, bool packed) {
+        if (out_.kv_codec_host.empty()) note("kv-codec-host is empty; none packs nothing");
         if (out_.kv_codec_cold.empty()) note("kv-codec-cold is empty; none packs nothing");
-        if (cold && config_.is_default("disk"))
+        if (packed_host && out_.host_memory_bytes == 0)
+            note("kv-codec-host is of host memory, and host-memory is 0; give it some");
+        if (out_.kv_codec_cold != "none" && config_.is_default("disk"))
             note("kv-codec-cold is of the disk tier; name its directory with --disk DIR");
-        if (!cold && !config_.is_default("cold_cpu"))
-            note("cold-cpu is of use with a kv-codec-cold only; name one, such as zstd");
+        if (!packed && !config_.is_default("cold_unpack_threads"))
+            note(
+                "cold-unpack-threads is of use with a kv-codec-host or a kv-codec-cold only; name "
+                "one, such as zstd");
+        if (!packed && !config_.is_default("cold_cpu"))
+            note(
+                "cold-cpu is of use with a kv-codec-host or a kv-codec-cold only; name one, such "
+                "as zstd");
     }
 
     // Threads that compute wait for each other at every step, busily: many more than cores would

@@ -38,8 +38,10 @@ struct ServeOptions {
     std::vector<uint32_t> kv_skip_layers;        // that no codec is for
     bool kv_bf16 = false;                        // 16-bit numbers are bf16, not f16
     std::string kv_sidecar;                      // empty: none
+    std::string kv_codec_host;                   // "none": slabs in G2 are as in G1
     std::string kv_codec_cold;                   // "none": slabs on disk are as in memory
-    uint32_t cold_cpu_percent = 0;               // of a core, that packing takes at most
+    uint32_t unpack_threads = 0;                 // that unpack for requests, all tiers together
+    uint32_t cold_cpu_percent = 0;               // of a core, that all packing takes at most
     std::string evict;
     std::string admit_host;
     std::string admit_disk;

@@ -166,7 +166,8 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_TRUE(options({{"kv_codec", "k8v8"}, {"block_tokens", "64"}}).ok());
     EXPECT_THAT(problem(options({{"kv_codec", "k8v8"}, {"kv_sinks", "16"}})),
                 HasSubstr("multiple of 64"));
-    EXPECT_THAT(problem(options({{"kv_sinks", "128"}})), HasSubstr("kv-codec-cold ec:BITS only"));
+    EXPECT_THAT(problem(options({{"kv_sinks", "128"}})),
+                HasSubstr("with ec:BITS as kv-codec-host"));
     EXPECT_EQ(options({{"kv_codec", "k8v8"}, {"kv_skip_layers", "0,29"}})->kv_skip_layers,
               (std::vector<uint32_t>{0, 29}));
     for (const char* bad : {"x", "-1", "1x", "4294967296"})
@@ -178,7 +179,20 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_THAT(problem(options({{"kv_codec", ""}})), HasSubstr("kv-codec is empty"));
     EXPECT_THAT(problem(options({{"kv_sidecar", "x"}})), HasSubstr("kv-codec-cold only"));
     EXPECT_THAT(problem(options({{"kv_codec_cold", "zstd"}})), HasSubstr("--disk DIR"));
+    EXPECT_THAT(problem(options({{"kv_codec_host", ""}})), HasSubstr("kv-codec-host is empty"));
+    EXPECT_THAT(problem(options({{"kv_codec_host", "zstd"}, {"host_memory", "0"}})),
+                HasSubstr("host-memory is 0"));
+    const auto host = options({{"kv_codec_host", "ec:4"},
+                               {"kv_sidecar", "x"},
+                               {"kv_sinks", "128"},
+                               {"cold_cpu", "20"},
+                               {"cold_unpack_threads", "3"}});
+    ASSERT_TRUE(host.ok());
+    EXPECT_EQ(host->kv_codec_host, "ec:4");
+    EXPECT_EQ(host->block_tokens, 64u);
     EXPECT_THAT(problem(options({{"kv_codec_cold", ""}})), HasSubstr("kv-codec-cold is empty"));
+    EXPECT_THAT(problem(options({{"cold_unpack_threads", "4"}})), HasSubstr("kv-codec-cold only"));
+    EXPECT_THAT(problem(options({{"cold_unpack_threads", "0"}})), HasSubstr("at least 1"));
     EXPECT_THAT(problem(options({{"cold_cpu", "20"}})), HasSubstr("kv-codec-cold only"));
     EXPECT_THAT(problem(options({{"cold_cpu", "0"}})), HasSubstr("at least 1"));
     const auto cold =

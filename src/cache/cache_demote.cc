@@ -187,7 +187,9 @@ bool Cache::copy_down() {
             departed->bytes = entry.bytes;
             departed->copy = std::move(*buffer);
             departed->evicted = false;
-            gets.push_back({entry.key, departed->copy.bytes().first(entry.bytes)});
+            gets.push_back({.key = entry.key,
+                            .into = departed->copy.bytes().first(entry.bytes),
+                            .as_stored = true});
             batch->push_back(std::move(departed));
         }
         if (batch->empty()) continue;

@@ -96,9 +96,18 @@ Status EngineCore::open_model() {
 Status EngineCore::open_caches() {
     std::vector<TierPages> pages;
     for (const auto& lane : lanes_) {
-        auto cold = choose_cold_packing(options_, *model_, *lane->forward);
+        TierPages& of = pages.emplace_back(lane->forward->layout());
+        if (options_.host_memory_bytes > 0) {
+            auto host = choose_packing(options_, options_.kv_codec_host, "--kv-codec-host", *model_,
+                                       *lane->forward);
+            if (!host.ok()) return host.error();
+            of.host = std::move(host).value();
+        }
+        if (options_.disk_dir.empty()) continue;
+        auto cold = choose_packing(options_, options_.kv_codec_cold, "--kv-codec-cold", *model_,
+                                   *lane->forward);
         if (!cold.ok()) return cold.error();
-        pages.push_back({lane->forward->layout(), std::move(cold).value()});
+        of.cold = std::move(cold).value();
     }
     auto tiers = Tiers::open(options_, pages);
     if (!tiers.ok()) return tiers.error();

@@ -158,7 +158,8 @@ void EngineCore::fill_explanation(const Lane& lane, const CacheExplanation& from
             break;
         case MissReason::other_packing:
             text << "; the next block was stored in " << tier_name(from.tier)
-                 << " by another --kv-codec-cold (or with another sidecar) than this server's";
+                 << " by another --kv-codec-cold or --kv-codec-host (or with another sidecar) "
+                    "than this server's";
             break;
         case MissReason::cheaper_to_recompute:
             text << "; the next blocks exist, but reading them costs more than computing them";

@@ -94,9 +94,11 @@ Result<std::vector<std::unique_ptr<Lane>>> open_lanes(const EngineOptions& optio
     return lanes;
 }
 
-Result<std::shared_ptr<const SlabPacking>> choose_cold_packing(const EngineOptions& options,
-                                                               const GgufModel& model,
-                                                               const Forward& forward) {
+Result<std::shared_ptr<const SlabPacking>> choose_packing(const EngineOptions& options,
+                                                          const std::string& name,
+                                                          const char* option,
+                                                          const GgufModel& model,
+                                                          const Forward& forward) {
     ColdModel cold;
     cold.model = &model;
     cold.layout = forward.layout();
@@ -104,7 +106,7 @@ Result<std::shared_ptr<const SlabPacking>> choose_cold_packing(const EngineOptio
     cold.exact_tokens = options.kv_sink_tokens;
     cold.sidecar = cold.coding.sidecar;
     cold.sidecar_hash = cold.coding.sidecar_hash;
-    const bool wanted = packing_needs_sidecar(options.kv_codec_cold);
+    const bool wanted = packing_needs_sidecar(name);
     if (wanted && !cold.sidecar && !options.kv_sidecar.empty()) {
         auto read = codec::read_sidecar(options.kv_sidecar);
         if (!read.ok()) return about("--kv-sidecar", read.error());
@@ -113,8 +115,8 @@ Result<std::shared_ptr<const SlabPacking>> choose_cold_packing(const EngineOptio
         cold.sidecar = std::make_shared<const codec::Sidecar>(std::move(read->sidecar));
         cold.sidecar_hash = read->hash;
     }
-    auto packing = find_cold_packing(options.kv_codec_cold, cold);
-    if (!packing.ok()) return about("--kv-codec-cold", packing.error());
+    auto packing = find_cold_packing(name, cold);
+    if (!packing.ok()) return about(option, packing.error());
     return packing;
 }
 

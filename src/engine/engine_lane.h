@@ -41,9 +41,12 @@ struct Lane {
 Result<std::vector<std::unique_ptr<Lane>>> open_lanes(const EngineOptions& options,
                                                       const GgufModel& model);
 
-// How the disk's slabs of that pass's pages are packed; null: they are not. Errors name the option.
-Result<std::shared_ptr<const SlabPacking>> choose_cold_packing(const EngineOptions& options,
-                                                               const GgufModel& model,
-                                                               const Forward& forward);
+// How slabs of that pass's pages are packed by `name`, the value of `option`; null: they are not.
+// Errors name the option.
+Result<std::shared_ptr<const SlabPacking>> choose_packing(const EngineOptions& options,
+                                                          const std::string& name,
+                                                          const char* option,
+                                                          const GgufModel& model,
+                                                          const Forward& forward);
 
 }  // namespace quire

@@ -45,9 +45,11 @@ struct EngineOptions {
     std::vector<uint32_t> kv_skip_layers;  // so do these, by number
     Element kv_element = Element::f16;     // of what is 16 bit
     std::string kv_sidecar;                // of what codecs learned of the model; empty: none
-    std::string kv_codec_cold;       // how slabs are packed on disk; "" or "none": they are not
-    uint32_t cold_cpu_percent = 50;  // of a core, that packing takes at most
-    uint32_t step_tokens = 512;      // tokens computed in one step, all requests together
+    std::string kv_codec_host;             // how slabs are packed in G2; "" or "none": they are not
+    std::string kv_codec_cold;             // the same on disk
+    uint32_t unpack_threads = 2;           // that unpack for requests, of all tiers together
+    uint32_t cold_cpu_percent = 50;        // of a core, that all packing takes at most
+    uint32_t step_tokens = 512;            // tokens computed in one step, all requests together
     uint32_t max_running = 64;
     uint32_t max_queue = 1024;
     LoadOverlap overlap = LoadOverlap::when_it_pays;

@@ -7,7 +7,7 @@
 #include "policy/plan.h"
 #include "tier/disk/disk.h"
 #include "tier/host/host_store.h"
-#include "tier/packed/packed_store.h"
+#include "tier/packed/behind_lossy.h"
 
 namespace quire {
 namespace {
@@ -39,7 +39,13 @@ void add_packing(TierStats& to, const TierStats& from) {
     to.packed_to_bytes += from.packed_to_bytes;
     to.pack_ns += from.pack_ns;
     to.unpack_ns += from.unpack_ns;
-    to.pending = std::max(to.pending, from.pending);  // each counts the store's own
+}
+
+// Packing shares what one core may give to it: of how much each of so many packers takes.
+double pack_share(const EngineOptions& options, const std::vector<TierPages>& pages) {
+    size_t packers = 0;
+    for (const TierPages& of : pages) packers += (of.host ? 1u : 0u) + (of.cold ? 1u : 0u);
+    return options.cold_cpu_percent / 100.0 / static_cast<double>(std::max<size_t>(1, packers));
 }
 
 }  // namespace
@@ -48,6 +54,9 @@ Result<std::unique_ptr<Tiers>> Tiers::open(const EngineOptions& options,
                                            const std::vector<TierPages>& pages) {
     auto tiers = std::make_unique<Tiers>();
     tiers->lower_.resize(pages.size());
+    const bool packs = std::ranges::any_of(
+        pages, [](const TierPages& p) { return p.host != nullptr || p.cold != nullptr; });
+    if (packs) tiers->unpackers_ = make_unpackers(options.unpack_threads);
     if (options.host_memory_bytes > 0) QUIRE_TRY(tiers->open_host(options, pages));
     if (!options.disk_dir.empty()) QUIRE_TRY(tiers->open_disk(options, pages));
     return tiers;
@@ -59,6 +68,7 @@ Status Tiers::open_host(const EngineOptions& options, const std::vector<TierPage
         host.layout = pages[i].layout;
         host.capacity_bytes = options.host_memory_bytes / pages.size();
         host.evict = options.evict;
+        host.any_size = pages[i].host != nullptr;
         auto store = open_host_store(host);
         if (!store.ok()) {
             Error error = store.error();
@@ -69,7 +79,10 @@ Status Tiers::open_host(const EngineOptions& options, const std::vector<TierPage
             error.message = "--host-memory" + shared + ": " + error.message;
             return error;
         }
-        lower_[i].push_back({store->get(), options.admit_host, options.write_through_host});
+        TierStore* used = packed(**store, {.packing = pages[i].host,
+                                           .pack_share = pack_share(options, pages),
+                                           .clock = options.clock});
+        lower_[i].push_back({used, options.admit_host, options.write_through_host});
         stores_.push_back(std::move(store).value());
     }
     return {};
@@ -92,18 +105,25 @@ Status Tiers::open_disk(const EngineOptions& options, const std::vector<TierPage
         error.message = "--disk: " + error.message;
         return error;
     }
-    const double share = options.cold_cpu_percent / 100.0 / static_cast<double>(pages.size());
     for (size_t i = 0; i < pages.size(); ++i) {
-        TierStore* used = store->get();
-        if (pages[i].cold) {
-            packed_.push_back(make_packed_store(
-                *used, {.packing = pages[i].cold, .pack_share = share, .clock = options.clock}));
-            used = packed_.back().get();
-        }
+        // Where all is written through, nothing comes from above but what was computed.
+        const auto& above = pages[i].host;
+        const bool comes_down = above && !options.write_through_disk;
+        TierStore* used = packed(**store, {.packing = pack_behind(pages[i].cold, above),
+                                           .above = comes_down ? above : nullptr,
+                                           .pack_share = pack_share(options, pages),
+                                           .clock = options.clock});
         lower_[i].push_back({used, options.admit_disk, options.write_through_disk});
     }
     stores_.push_back(std::move(store).value());
     return {};
+}
+
+TierStore* Tiers::packed(TierStore& store, PackedOptions options) {
+    if (!options.packing && !options.above) return &store;
+    options.unpackers = unpackers_;
+    packed_.push_back(make_packed_store(store, options));
+    return packed_.back().get();
 }
 
 std::vector<Tier> Tiers::names() const {
@@ -120,8 +140,12 @@ std::vector<TierStats> Tiers::stats() const {
         for (size_t i = 1; i < lower_.size(); ++i) {
             const TierStore* store = lower_[i][tier].store;
             if (store == first) continue;
-            const bool pool = store->info().tier == Tier::g2;
-            (pool ? add_pool : add_packing)(all.back(), store->stats());
+            const TierStats more = store->stats();
+            if (store->info().tier == Tier::g2)
+                add_pool(all.back(), more);
+            else
+                all.back().pending = std::max(all.back().pending, more.pending);  // the disk's own
+            add_packing(all.back(), more);
         }
     }
     return all;

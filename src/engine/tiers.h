@@ -9,15 +9,17 @@
 #include "base/result.h"
 #include "cache/cache_types.h"
 #include "engine/engine_options.h"
+#include "tier/packed/packed_store.h"
 #include "tier/packed/slab_packing.h"
 #include "tier/tier.h"
 
 namespace quire {
 
-// The pages of one cache: their shape, and how the disk's slabs of it are packed (null: they are
-// not).
+// The pages of one cache: their shape, and how slabs of it are packed in host memory and on disk
+// (null: they are not).
 struct TierPages {
     KvLayout layout;
+    std::shared_ptr<const SlabPacking> host;
     std::shared_ptr<const SlabPacking> cold;
 };
 
@@ -39,10 +41,13 @@ class Tiers {
  private:
     Status open_host(const EngineOptions& options, const std::vector<TierPages>& pages);
     Status open_disk(const EngineOptions& options, const std::vector<TierPages>& pages);
+    // `store`, with packing around it where there is something to pack or unpack.
+    TierStore* packed(TierStore& store, PackedOptions options);
 
     std::unique_ptr<IoEngine> io_;  // outlives the stores
     std::vector<std::unique_ptr<TierStore>> stores_;
-    std::vector<std::unique_ptr<TierStore>> packed_;  // on the disk's
+    std::shared_ptr<ThreadPool> unpackers_;           // of all packed stores; null: nobody unpacks
+    std::vector<std::unique_ptr<TierStore>> packed_;  // around those
     std::vector<std::vector<LowerTier>> lower_;       // [cache]
 };
 

@@ -77,11 +77,12 @@ Bench make_disk(bool direct, IoKind kind, uint64_t capacity_bytes, uint32_t queu
     return bench;
 }
 
-Bench make_host(uint64_t capacity_bytes, uint32_t queue_max) {
+Bench make_host(uint64_t capacity_bytes, uint32_t queue_max, bool any_size) {
     Bench bench;
     HostOptions options;
     options.layout = test_layout();
     options.capacity_bytes = capacity_bytes;
+    options.any_size = any_size;
     options.queue_max = queue_max;
     auto store = open_host_store(options);
     QUIRE_CHECK(store.ok(), store.ok() ? "" : store.error().message.c_str());
@@ -89,8 +90,7 @@ Bench make_host(uint64_t capacity_bytes, uint32_t queue_max) {
     return bench;
 }
 
-Bench make_packed(uint64_t capacity_bytes, uint32_t queue_max) {
-    Bench bench = make_disk(true, IoKind::automatic, capacity_bytes, queue_max);
+Bench pack(Bench bench, uint32_t queue_max) {
     bench.inner = std::move(bench.store);
     bench.store = make_packed_store(
         *bench.inner,
@@ -100,14 +100,17 @@ Bench make_packed(uint64_t capacity_bytes, uint32_t queue_max) {
 
 const std::vector<StoreRow>& stores() {
     static const std::vector<StoreRow> rows = {
-        {"host", make_host},
+        {"host", [](uint64_t c, uint32_t q) { return make_host(c, q, false); }},
+        {"host_any_size", [](uint64_t c, uint32_t q) { return make_host(c, q, true); }},
+        {"host_packed", [](uint64_t c, uint32_t q) { return pack(make_host(c, q, true), q); }},
         {"disk_direct",
          [](uint64_t c, uint32_t q) { return make_disk(true, IoKind::automatic, c, q); }},
         {"disk_buffered",
          [](uint64_t c, uint32_t q) { return make_disk(false, IoKind::automatic, c, q); }},
         {"disk_threads",
          [](uint64_t c, uint32_t q) { return make_disk(true, IoKind::threads, c, q); }},
-        {"disk_packed", make_packed},
+        {"disk_packed",
+         [](uint64_t c, uint32_t q) { return pack(make_disk(true, IoKind::automatic, c, q), q); }},
     };
     return rows;
 }

@@ -69,6 +69,7 @@ struct TierGet {
     BlockKey key;
     std::span<std::byte> into;  // 4 KiB aligned, exactly the slab's size
     bool or_less = false;       // a smaller slab is welcome too (without a landing)
+    bool as_stored = false;  // packed as it lies there, if it is; of all blocks of a batch or none
 };
 
 struct TierEntry {
@@ -87,7 +88,8 @@ struct SlabOrigin {
 };
 
 using TierDone = std::function<void(std::span<const Status> results)>;
-// One block that a store gave up to make room: its whole sealed slab, valid during the call only.
+// One block that a store gave up to make room: its whole sealed slab, packed as it lay there, valid
+// during the call only.
 using TierEvicted = std::function<void(std::span<const std::byte> slab)>;
 
 // Given to a get whose caller can use a slab's first layers before its last ones. All slabs of such
@@ -115,7 +117,8 @@ class TierStore {
     // Per block: ok, miss, corrupt, io; invalid: the slab is not of the buffer's size; unsupported:
     // it is packed in a way that this store does not read.
     virtual Status get(std::vector<TierGet> batch, TierDone done, TierLanding landing) = 0;
-    // Per block: ok (stored, or already there), rejected, full, io. busy as for get.
+    // Per block: ok (stored, or already there), rejected, full, io. busy as for get. Slabs may come
+    // as another store of the same cache had them (on_evicted, TierGet::as_stored).
     virtual Status put(std::vector<TierPut> batch, TierDone done) = 0;
     // Forgets blocks; unknown keys are ignored. A get in flight may still succeed.
     virtual void erase(std::span<const BlockKey> keys) = 0;

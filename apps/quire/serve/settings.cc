@@ -65,7 +65,9 @@ Result<EngineOptions> engine_options(const ServeOptions& options) {
     out.kv_skip_layers = options.kv_skip_layers;
     out.kv_element = options.kv_bf16 ? Element::bf16 : Element::f16;
     out.kv_sidecar = options.kv_sidecar;
+    out.kv_codec_host = options.kv_codec_host;
     out.kv_codec_cold = options.kv_codec_cold;
+    out.unpack_threads = options.unpack_threads;
     out.cold_cpu_percent = options.cold_cpu_percent;
     out.step_tokens = options.step_tokens;
     out.max_running = options.max_running;

@@ -47,6 +47,17 @@ uint64_t slots_in(const Shares& shares, uint64_t budget_bytes) {
     return low;
 }
 
+Error too_small(uint64_t budget_bytes, uint64_t slots, uint64_t least_bytes) {
+    return make_error(Code::full, "a KV budget of " + std::to_string(budget_bytes) +
+                                      " bytes holds " + std::to_string(slots) +
+                                      " blocks; this model needs at least " +
+                                      std::to_string(least_bytes) + " bytes");
+}
+
+Error too_many() {
+    return make_error(Code::invalid, "a KV budget over 2^32 blocks");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SlotArena>> SlotArena::create(const KvLayout& layout, uint64_t budget_bytes,
@@ -55,30 +66,46 @@ Result<std::unique_ptr<SlotArena>> SlotArena::create(const KvLayout& layout, uin
     QUIRE_TRY(layout.validate());
     const Shares shares = shares_of(layout, budget_bytes, open);
     const uint64_t slots = slots_in(shares, budget_bytes);
-    if (slots < min_slots)
-        return make_error(Code::full, "a KV budget of " + std::to_string(budget_bytes) +
-                                          " bytes holds " + std::to_string(slots) +
-                                          " blocks; this model needs at least " +
-                                          std::to_string(shares.bytes(min_slots)) + " bytes");
-    if (slots >= kNoArenaSlot) return make_error(Code::invalid, "a KV budget over 2^32 blocks");
+    if (slots < min_slots) return too_small(budget_bytes, slots, shares.bytes(min_slots));
+    if (slots >= kNoArenaSlot) return too_many();
 
     std::unique_ptr<SlotArena> made(new SlotArena());
-    auto arena =
-        Arena::create({.bytes = shares.bytes(slots), .what = "KV blocks", .prefault = prefault});
-    if (!arena.ok()) return arena.error();
-    made->arena_ = std::move(arena).value();
-    std::byte* next = made->arena_.data();
-    for (size_t g = 0; g < layout.groups.size(); ++g) {
-        const auto count = static_cast<uint32_t>(
-            layout.groups[g].keep == KvKeep::sinks ? shares.sinks(slots) : slots);
-        made->slots_.push_back(count);
-        made->bases_.push_back(next);
-        made->slab_bytes_.push_back(layout.slab_bytes(g));
-        next += count * layout.slab_bytes(g);
-        auto& free = made->free_.emplace_back(count);
-        for (uint32_t i = 0; i < count; ++i) free[i] = count - 1 - i;
-    }
+    QUIRE_TRY(made->allocate(shares.bytes(slots), prefault));
+    for (size_t g = 0; g < layout.groups.size(); ++g)
+        made->add_group(layout.slab_bytes(g),
+                        static_cast<uint32_t>(
+                            layout.groups[g].keep == KvKeep::sinks ? shares.sinks(slots) : slots));
     return made;
+}
+
+Result<std::unique_ptr<SlotArena>> SlotArena::of_units(const KvLayout& layout,
+                                                       uint64_t budget_bytes, size_t unit_bytes) {
+    QUIRE_TRY(layout.validate());
+    uint64_t least = 0;
+    for (size_t g = 0; g < layout.groups.size(); ++g) least += layout.slab_bytes(g);
+    if (budget_bytes < least) return too_small(budget_bytes, 0, least);
+    const uint64_t units = budget_bytes / unit_bytes;
+    if (units >= kNoArenaSlot) return too_many();
+    std::unique_ptr<SlotArena> made(new SlotArena());
+    QUIRE_TRY(made->allocate(units * unit_bytes, false));
+    made->add_group(unit_bytes, static_cast<uint32_t>(units));
+    return made;
+}
+
+Status SlotArena::allocate(uint64_t bytes, bool prefault) {
+    auto arena = Arena::create({.bytes = bytes, .what = "KV blocks", .prefault = prefault});
+    if (!arena.ok()) return arena.error();
+    arena_ = std::move(arena).value();
+    return {};
+}
+
+void SlotArena::add_group(size_t slab_bytes, uint32_t count) {
+    bases_.push_back(bases_.empty() ? arena_.data()
+                                    : bases_.back() + slots_.back() * slab_bytes_.back());
+    slots_.push_back(count);
+    slab_bytes_.push_back(slab_bytes);
+    auto& free = free_.emplace_back(count);
+    for (uint32_t i = 0; i < count; ++i) free[i] = count - 1 - i;
 }
 
 uint64_t SlotArena::capacity_bytes() const {

@@ -39,6 +39,11 @@ class SlotArena {
                                                      uint32_t min_slots, bool prefault = false,
                                                      const OpenSlots& open = {});
 
+    // One group of slots of `unit_bytes`, a divisor of each of the layout's slabs, for slabs of any
+    // size. full when not even one slab of each group fits the budget.
+    static Result<std::unique_ptr<SlotArena>> of_units(const KvLayout& layout,
+                                                       uint64_t budget_bytes, size_t unit_bytes);
+
     uint32_t slots(size_t group) const { return slots_[group]; }
     // Of the group that has most.
     uint32_t slots_max() const;
@@ -57,6 +62,9 @@ class SlotArena {
 
  private:
     SlotArena() = default;
+    Status allocate(uint64_t bytes, bool prefault);
+    // The next `count` slots of what was allocated.
+    void add_group(size_t slab_bytes, uint32_t count);
 
     Arena arena_;
     std::vector<uint32_t> slots_;  // per group

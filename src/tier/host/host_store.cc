@@ -1,10 +1,6 @@
-// Invariants, under mutex_:
-//   an entry is in entries_ from its reservation to its eviction or erase; `ready` says its bytes
-//   are complete and that it is in its group's policy; `users` counts copies out of or into the
-//   slot; a slot with users is neither evicted nor given back: erase() of such an entry marks it
-//   `doomed` and the last user frees it; children_ counts, per parent key, the entries that name it
-//   (a child may arrive before its parent): an entry with children is not evicted, so parents
-//   outlive children.
+// Invariants: entries_ is under mutex_; bytes of an entry's units are read and written without it
+// by who is among the entry's users. A block is reserved, its bytes are copied, and only then is it
+// ready: nobody finds it before. What gave way to it was shown, and is gone, by then.
 #include "tier/host/host_store.h"
 
 #include <algorithm>
@@ -15,65 +11,52 @@
 #include <limits>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/executor.h"
-#include "policy/evict.h"
 #include "tier/arena/slot_arena.h"
 #include "tier/host/copy_slab.h"
+#include "tier/host/host_entries.h"
 #include "tier/landing.h"
+#include "tier/packed/packed_slab.h"
 
 namespace quire {
 namespace {
 
 // Blocks one worker copies before another may take over: about 1 ms of work.
 constexpr size_t kBlocksPerTask = 16;
-
-struct Entry {
-    BlockKey key;
-    BlockKey parent;
-    uint32_t group = 0;
-    uint32_t slot = 0;
-    uint32_t users = 0;
-    bool ready = false;
-    bool doomed = false;
-};
+// Of slabs of any size, which are multiples of it: no memory is lost in the last one.
+constexpr size_t kUnitBytes = kSlabAlign;
 
 class HostStore final : public TierStore {
  public:
     HostStore(const HostOptions& options, std::unique_ptr<SlotArena> arena,
               const EvictionRow& evict)
         : options_(options),
-          arena_(std::move(arena)),
-          workers_("quire-host", options.threads, options.queue_max) {
-        entries_.reserve(size_t{arena_->slots_max()} * arena_->groups());
-        for (size_t g = 0; g < arena_->groups(); ++g) {
-            policies_.push_back(evict.make(arena_->slots(g)));
-            by_slot_.emplace_back(arena_->slots(g), nullptr);
-        }
-    }
+          entries_(std::move(arena), options.any_size, evict),
+          workers_("quire-host", options.threads, options.queue_max) {}
 
     ~HostStore() override { workers_.drain(); }
 
     TierInfo info() const override {
         return {Tier::g2,
                 "host",
-                {.zero_copy = true, .lists = true, .copies = true},
-                arena_->capacity_bytes()};
+                {.zero_copy = !options_.any_size, .lists = true, .copies = true},
+                entries_.capacity_bytes()};
     }
 
     void contains(std::span<const BlockKey> keys, std::span<uint8_t> present) const override {
         std::lock_guard lock(mutex_);
         for (size_t i = 0; i < keys.size(); ++i) {
-            const auto it = entries_.find(keys[i]);
-            present[i] = it != entries_.end() && it->second.ready && !it->second.doomed;
+            const HostEntry* entry = entries_.find(keys[i]);
+            present[i] = entry && entry->ready && !entry->doomed;
         }
     }
 
     Status get(std::vector<TierGet> batch, TierDone done, TierLanding landing) override {
         auto flight = std::make_shared<GetFlight>(std::move(batch), std::move(done));
+        if (options_.any_size) landing = {};  // sizes say nothing of layers
         const uint32_t landing_layers = landing.layers;
         if (landing.layers > 0) flight->pieces = cut_slab(landing.layers, landing.layer_bytes);
         flight->landing.emplace(std::move(landing), flight->pieces, flight->items.size());
@@ -132,33 +115,26 @@ class HostStore final : public TierStore {
 
     void erase(std::span<const BlockKey> keys) override {
         std::lock_guard lock(mutex_);
-        for (const BlockKey& key : keys) {
-            const auto it = entries_.find(key);
-            if (it == entries_.end() || it->second.doomed) continue;
-            Entry& entry = it->second;
-            if (entry.ready) policies_[entry.group]->erase(entry.slot);
-            entry.doomed = true;
-            if (entry.users == 0) forget(entry);
-        }
+        for (const BlockKey& key : keys)
+            if (HostEntry* entry = entries_.find(key)) entries_.doom(*entry);
     }
 
     Result<std::vector<TierEntry>> list() const override {
         std::vector<TierEntry> all;
         std::lock_guard lock(mutex_);
-        for (const auto& [key, entry] : entries_)
+        for (const auto& [key, entry] : entries_.all())
             if (entry.ready && !entry.doomed)
-                all.push_back(
-                    {key, entry.parent, static_cast<uint32_t>(arena_->slab_bytes(entry.group))});
+                all.push_back({key, entry.parent, static_cast<uint32_t>(entry.bytes)});
         return all;
     }
 
     TierStats stats() const override {
         std::lock_guard lock(mutex_);
         TierStats stats = stats_;
-        stats.capacity_bytes = arena_->capacity_bytes();
-        for (size_t g = 0; g < arena_->groups(); ++g)
-            stats.used_bytes +=
-                uint64_t{arena_->slots(g) - arena_->free_slots(g)} * arena_->slab_bytes(g);
+        stats.capacity_bytes = entries_.capacity_bytes();
+        stats.used_bytes = entries_.used_bytes();
+        stats.blocks = entries_.blocks();
+        stats.evicted_blocks = entries_.evicted_blocks();
         stats.pending = pending_.load();
         return stats;
     }
@@ -191,8 +167,8 @@ class HostStore final : public TierStore {
         TierDone done;
         std::vector<SlabPiece> pieces{{0, std::numeric_limits<uint32_t>::max(), 0, 0}};
         std::optional<LandingCount> landing;
-        std::vector<Entry*> entries;  // per item, used until the end; nullptr: nothing to copy
-        std::vector<Status> results;  // under results_mutex until the last task
+        std::vector<HostEntry*> entries;  // per item, used until the end; nullptr: nothing to copy
+        std::vector<Status> results;      // under results_mutex until the last task
         std::mutex results_mutex;
         std::atomic<size_t> open{0};
         int64_t start_ns = system_clock().monotonic_ns();
@@ -224,21 +200,21 @@ class HostStore final : public TierStore {
         for (size_t i = 0; i < flight.items.size(); ++i) {
             const TierGet& item = flight.items[i];
             ++stats_.gets;
-            const auto it = entries_.find(item.key);
-            if (it == entries_.end() || !it->second.ready || it->second.doomed) {
+            HostEntry* entry = entries_.find(item.key);
+            if (!entry || !entry->ready || entry->doomed) {
                 flight.fail(i, make_error(Code::miss, "not in the host pool"));
                 continue;
             }
-            Entry& entry = it->second;
-            const KvGroup& shape = options_.layout.groups[entry.group];
-            if (item.into.size() != arena_->slab_bytes(entry.group) ||
-                (layers > 0 && layers != shape.layers.size())) {
+            const bool fits = item.into.size() == entry->bytes ||
+                              (item.or_less && item.into.size() > entry->bytes);
+            if (!fits ||
+                (layers > 0 && layers != options_.layout.groups[entry->pool].layers.size())) {
                 flight.fail(i, make_error(Code::invalid, "the buffer is not of the slab's shape"));
                 continue;
             }
-            flight.entries[i] = &entry;
-            ++entry.users;
-            policies_[entry.group]->touch(entry.slot);
+            flight.entries[i] = entry;
+            ++entry->users;
+            entries_.touch(*entry);
         }
     }
 
@@ -246,16 +222,34 @@ class HostStore final : public TierStore {
     void copy_out(GetFlight& flight, size_t piece, size_t first) {
         const size_t end = std::min(flight.items.size(), first + kBlocksPerTask);
         for (size_t i = first; i < end; ++i) {
-            const Entry* entry = flight.entries[i];
+            const HostEntry* entry = flight.entries[i];
             if (!entry) continue;
-            const SlabPiece& layers = flight.pieces[piece];
             const Status copied =
-                copy_slab_layers(arena_->data(entry->group, entry->slot), flight.items[i].into,
-                                 layers.first_layer, layers.end_layer);
+                entries_.any_size()
+                    ? copy_units(*entry, flight.items[i].into)
+                    : copy_slab_layers(entries_.unit(entry->pool, entry->units.front()),
+                                       flight.items[i].into, flight.pieces[piece].first_layer,
+                                       flight.pieces[piece].end_layer);
             if (copied.ok())
                 flight.landing->landed(piece);
             else
                 flight.fail(i, copied);
+        }
+    }
+
+    // A slab of any size, to the first bytes of `into`, verified there.
+    Status copy_units(const HostEntry& entry, std::span<std::byte> into) const {
+        into = into.first(entry.bytes);
+        gather(entry.pool, entry.units, into);
+        return verify_slab(into);
+    }
+
+    // As many of the units as `into` has room for.
+    void gather(uint32_t pool, std::span<const uint32_t> units, std::span<std::byte> into) const {
+        for (const uint32_t unit : units) {
+            const std::span<const std::byte> from = entries_.unit(pool, unit);
+            std::memcpy(into.data(), from.data(), from.size());
+            into = into.subspan(from.size());
         }
     }
 
@@ -276,17 +270,16 @@ class HostStore final : public TierStore {
     void let_go(GetFlight& flight) {
         std::lock_guard lock(mutex_);
         for (size_t i = 0; i < flight.items.size(); ++i) {
-            Entry* entry = flight.entries[i];
+            HostEntry* entry = flight.entries[i];
             if (!entry) continue;
             if (flight.results[i].ok()) {
                 ++stats_.get_hits;
-                stats_.get_bytes += flight.items[i].into.size();
+                stats_.get_bytes += entry->bytes;
             } else if (flight.results[i].code() == Code::corrupt) {
                 ++stats_.corrupt_blocks;
-                if (!entry->doomed) policies_[entry->group]->erase(entry->slot);
-                entry->doomed = true;
+                entries_.doom(*entry);
             }
-            if (--entry->users == 0 && entry->doomed) forget(*entry);
+            entries_.drop_user(*entry);
         }
         stats_.get_ns += static_cast<uint64_t>(system_clock().monotonic_ns() - flight.start_ns);
     }
@@ -295,91 +288,53 @@ class HostStore final : public TierStore {
         const int64_t start_ns = system_clock().monotonic_ns();
         QUIRE_TRY(verify_slab_header(item.slab));
         const SlabHeader& header = slab_header(item.slab);
-        if (header.key != item.key || header.group >= arena_->groups() ||
-            item.slab.size() != arena_->slab_bytes(header.group))
+        if (header.key != item.key || !entries_.takes(header.group, item.slab.size()))
             return make_error(Code::invalid, "the slab is not the block its key names");
-        Entry* entry = nullptr;
-        bool evicted = false;  // the slot still holds what was given up for this
+        HostEntries::Reserved reserved;
         {
             std::lock_guard lock(mutex_);
-            if (entries_.contains(item.key)) return {};  // there, or on its way
-            evicted = arena_->free_slots(header.group) == 0;
-            entry = reserve(item.key, header);
-            if (!entry) {
-                ++stats_.puts_rejected;
-                return make_error(Code::full, "every block of the host pool is in use");
-            }
+            if (entries_.find(item.key)) return {};  // there, or on its way
+            reserved = entries_.reserve(header, item.slab.size());
         }
-        const std::span<std::byte> slot = arena_->data(entry->group, entry->slot);
-        if (evicted && evicted_) evicted_(slot);
-        std::memcpy(slot.data(), item.slab.data(), item.slab.size());
+        if (evicted_)
+            for (const HostEntries::GivenUp& gone : reserved.given_up) show(reserved.pool, gone);
+        if (reserved.entry) copy_in(*reserved.entry, item.slab);
         std::lock_guard lock(mutex_);
-        --entry->users;
+        entries_.give_spare(reserved);
+        if (!reserved.entry) {
+            ++stats_.puts_rejected;
+            return make_error(Code::full, "every block of the host pool is in use");
+        }
         ++stats_.puts;
         stats_.put_bytes += item.slab.size();
         stats_.put_ns += static_cast<uint64_t>(system_clock().monotonic_ns() - start_ns);
-        if (entry->doomed) {
-            forget(*entry);
-            return {};
-        }
-        entry->ready = true;
-        ++stats_.blocks;
-        policies_[entry->group]->insert(
-            entry->slot,
-            {header.prefix.value, header.first_position / header.token_count, false, 0});
+        if (!reserved.entry->doomed)
+            entries_.make_ready(
+                *reserved.entry,
+                {header.prefix.value, header.first_position / header.token_count, false, 0});
+        entries_.drop_user(*reserved.entry);
         return {};
     }
 
-    // A slot for a new entry, evicting if need be; nullptr if nothing may go. Holds mutex_.
-    Entry* reserve(const BlockKey& key, const SlabHeader& header) {
-        const uint32_t group = header.group;
-        uint32_t slot = arena_->take(group);
-        if (slot == kNoArenaSlot) {
-            if (!evict_one(group)) return nullptr;
-            slot = arena_->take(group);
+    void copy_in(const HostEntry& entry, std::span<const std::byte> slab) const {
+        for (const uint32_t number : entry.units) {
+            const std::span<std::byte> to = entries_.unit(entry.pool, number);
+            std::memcpy(to.data(), slab.data(), to.size());
+            slab = slab.subspan(to.size());
         }
-        Entry& entry = entries_[key];
-        entry = {key, header.parent_key, group, slot, 1, false, false};
-        by_slot_[group][slot] = &entry;
-        ++children_[header.parent_key];
-        return &entry;
     }
 
-    bool evict_one(uint32_t group) {
-        struct Context {
-            HostStore* store;
-            uint32_t group;
-        } context{this, group};
-        const Evictable ask{[](void* c, uint32_t slot) {
-                                const auto* self = static_cast<const Context*>(c);
-                                const Entry* e = self->store->by_slot_[self->group][slot];
-                                return e->users == 0 && !self->store->children_.contains(e->key);
-                            },
-                            &context};
-        uint32_t victim = 0;
-        if (policies_[group]->take_victims({&victim, 1}, ask) == 0) return false;
-        ++stats_.evicted_blocks;
-        forget(*by_slot_[group][victim]);
-        return true;
-    }
-
-    // Removes an entry that is in no policy and that nobody uses. Holds mutex_.
-    void forget(Entry& entry) {
-        if (const auto it = children_.find(entry.parent); --it->second == 0) children_.erase(it);
-        stats_.blocks -= entry.ready;
-        by_slot_[entry.group][entry.slot] = nullptr;
-        arena_->give(entry.group, entry.slot);
-        const BlockKey key = entry.key;
-        entries_.erase(key);
+    void show(uint32_t pool, const HostEntries::GivenUp& gone) const {
+        if (!entries_.any_size()) return evicted_(entries_.unit(pool, gone.units.front()));
+        const SlabBuffer whole(gone.bytes);
+        if (!whole) return;  // lost below, as what finds no buffer there
+        gather(pool, gone.units, whole.bytes());
+        evicted_(whole.bytes());
     }
 
     HostOptions options_;
-    std::unique_ptr<SlotArena> arena_;
     mutable std::mutex mutex_;
-    std::unordered_map<BlockKey, Entry, Hash128Hasher> entries_;
-    std::unordered_map<BlockKey, uint32_t, Hash128Hasher> children_;
-    std::vector<std::vector<Entry*>> by_slot_;
-    std::vector<std::unique_ptr<EvictionPolicy>> policies_;
+    HostEntries entries_;
     TierEvicted evicted_;
     TierStats stats_;
     std::atomic<uint64_t> pending_{0};
@@ -393,7 +348,9 @@ class HostStore final : public TierStore {
 Result<std::unique_ptr<TierStore>> open_host_store(const HostOptions& options) {
     const EvictionRow* evict = find_eviction(options.evict);
     if (!evict) return make_error(Code::invalid, "unknown eviction policy '" + options.evict + "'");
-    auto arena = SlotArena::create(options.layout, options.capacity_bytes, 1);
+    auto arena = options.any_size
+                     ? SlotArena::of_units(options.layout, options.capacity_bytes, kUnitBytes)
+                     : SlotArena::create(options.layout, options.capacity_bytes, 1);
     if (!arena.ok()) return arena.error();
     return std::unique_ptr<TierStore>(new HostStore(options, std::move(arena).value(), *evict));
 }

@@ -1,8 +1,9 @@
 // HostStore: G2, a pool of slabs in host memory.
 //
-// Same slab-sized slots as G1 (tier/arena), a table from key to slot, and an eviction policy that
-// gives up children before parents. Copies run on a few worker threads; a get copies a layer and
-// checks its CRC while it is still in the cache, so that verification costs little beside the copy.
+// Same slab-sized slots as G1 (tier/arena), or units of 4 KiB for slabs of any size; a table from
+// key to place, and an eviction policy that gives up children before parents (host_entries.h).
+// Copies run on a few worker threads; a get copies a layer and checks its CRC while it is still in
+// the cache, so that verification costs little beside the copy.
 #pragma once
 
 #include <memory>
@@ -16,6 +17,7 @@ namespace quire {
 struct HostOptions {
     KvLayout layout;
     uint64_t capacity_bytes = 0;
+    bool any_size = false;      // for slabs that are packed; gets then know no landing
     std::string evict = "lru";  // a row of eviction_table()
     uint32_t threads = 2;       // that copy
     uint32_t queue_max = 1024;  // batches waiting; more is busy

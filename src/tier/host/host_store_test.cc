@@ -8,8 +8,11 @@
 #include <gtest/gtest.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "tier/arena/slot_arena.h"
 #include "tier/host/copy_slab.h"
+#include "tier/testing/sync_store.h"
+#include "tier/testing/test_slab.h"
 
 namespace quire {
 namespace {
@@ -135,6 +138,81 @@ TEST(HostStore, ABudgetBelowOneBlockIsAnErrorThatSaysHowMuch) {
     auto store = open_host_store({.layout = layout, .capacity_bytes = 100});
     ASSERT_FALSE(store.ok());
     EXPECT_NE(store.error().message.find(std::to_string(layout.slab_bytes(0))), std::string::npos);
+}
+
+// A pool of slabs of any size: what counts is bytes, not blocks.
+class HostStoreOfAnySize : public ::testing::Test {
+ protected:
+    static constexpr size_t kCapacityBytes = 40 * kSlabAlign;
+    HostStoreOfAnySize() {
+        auto store = open_host_store(
+            {.layout = small_layout(), .capacity_bytes = kCapacityBytes, .any_size = true});
+        QUIRE_CHECK(store.ok(), "no host store");
+        store_ = std::move(*store);
+    }
+    // One layer of so many units less the header's.
+    static testing::AlignedBytes slab(uint64_t n, uint32_t units, uint64_t parent = 0) {
+        return testing::make_slab(n, parent, (units - 1) * kSlabAlign, 1);
+    }
+    std::unique_ptr<TierStore> store_;
+};
+
+TEST_F(HostStoreOfAnySize, HoldsWhatItsBytesHold) {
+    std::vector<testing::AlignedBytes> slabs;
+    const uint32_t units[] = {2, 3, 5, 7, 11, 2, 4, 6};  // 40 in all
+    for (uint64_t n = 0; n < 8; ++n) slabs.push_back(slab(n + 1, units[n]));
+    for (const auto& one : slabs) ASSERT_TRUE(testing::put_one(*store_, one).ok());
+    for (const auto& one : slabs) EXPECT_TRUE(testing::reads_back(*store_, one));
+    EXPECT_EQ(store_->stats().used_bytes, kCapacityBytes);
+    EXPECT_EQ(store_->stats().capacity_bytes, kCapacityBytes);
+    // Every second one goes; one of all their bytes finds its place between the others.
+    std::vector<BlockKey> gone;
+    for (uint64_t n : {2, 4, 6, 8}) gone.push_back(testing::test_key(n));
+    store_->erase(gone);
+    EXPECT_EQ(store_->stats().used_bytes, 22 * kSlabAlign);
+    const testing::AlignedBytes large = slab(9, 18);
+    ASSERT_TRUE(testing::put_one(*store_, large).ok());
+    EXPECT_EQ(store_->stats().evicted_blocks, 0u);
+    EXPECT_TRUE(testing::reads_back(*store_, large));
+    for (uint64_t n : {0, 2, 4, 6}) EXPECT_TRUE(testing::reads_back(*store_, slabs[n]));
+}
+
+TEST_F(HostStoreOfAnySize, GivesUpAsManyAsAreNeededAndShowsThemWhole) {
+    std::vector<std::vector<std::byte>> given_up;
+    store_->on_evicted(
+        [&](std::span<const std::byte> s) { given_up.emplace_back(s.begin(), s.end()); });
+    std::vector<testing::AlignedBytes> slabs;
+    for (uint64_t n = 1; n <= 10; ++n) {
+        slabs.push_back(slab(n, 4));
+        ASSERT_TRUE(testing::put_one(*store_, slabs.back()).ok());
+    }
+    ASSERT_TRUE(testing::put_one(*store_, slab(11, 10)).ok());
+    ASSERT_EQ(given_up.size(), 3u);
+    for (size_t i = 0; i < 3; ++i) {
+        ASSERT_EQ(given_up[i].size(), slabs[i].size());
+        EXPECT_EQ(std::memcmp(given_up[i].data(), slabs[i].span().data(), slabs[i].size()), 0);
+        EXPECT_FALSE(testing::holds(*store_, testing::test_key(i + 1)));
+    }
+    EXPECT_EQ(store_->stats().used_bytes, 38 * kSlabAlign) << "what was too much is free again";
+    ASSERT_TRUE(testing::put_one(*store_, slab(12, 2)).ok());
+    EXPECT_EQ(given_up.size(), 3u);
+    EXPECT_EQ(testing::put_one(*store_, slab(13, 41)).code(), Code::invalid);
+}
+
+TEST_F(HostStoreOfAnySize, ParentsOutliveChildrenOfAnySize) {
+    for (uint64_t n = 1; n <= 4; ++n)
+        ASSERT_TRUE(testing::put_one(*store_, slab(n, 10, n - 1)).ok());
+    ASSERT_TRUE(testing::put_one(*store_, slab(9, 20)).ok());
+    for (const uint64_t n : {1, 2, 3, 4})
+        EXPECT_EQ(testing::holds(*store_, testing::test_key(n)), n <= 2) << n;
+}
+
+TEST_F(HostStoreOfAnySize, ABudgetBelowOneBlockOfEachGroupIsAnErrorThatSaysHowMuch) {
+    const KvLayout layout = small_layout();
+    const auto none = open_host_store(
+        {.layout = layout, .capacity_bytes = layout.slab_bytes(0) - 1, .any_size = true});
+    ASSERT_EQ(none.code(), Code::full);
+    EXPECT_NE(none.error().message.find(std::to_string(layout.slab_bytes(0))), std::string::npos);
 }
 
 TEST(CopySlab, FindsEveryFlippedByteOfHeaderAndLayers) {

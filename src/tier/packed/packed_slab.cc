@@ -24,11 +24,12 @@ PackedPayload describe(const SlabPacking& packing, std::span<const std::byte> sl
             .transform = tag.transform};
 }
 
+PackingTag tag_of(const PackedPayload& packed) {
+    return {static_cast<PackingId>(packed.packing), packed.version, packed.transform};
+}
+
 Status check_packing(const SlabPacking& packing, const PackedPayload& packed) {
-    const PackingTag tag = packing.tag();
-    const auto id = static_cast<uint32_t>(tag.id);
-    if (packed.packing == id && packed.version == tag.version && packed.transform == tag.transform)
-        return {};
+    if (packing.reads(tag_of(packed))) return {};
     return make_error(Code::unsupported,
                       "the slab was packed in another way (" + packing_name(packed.packing) +
                           " version " + std::to_string(packed.version) + " of " +
@@ -120,6 +121,11 @@ SlabBuffer mark_slab(const SlabPacking& packing, std::span<const std::byte> slab
                                        .transform = tag.transform};
     seal_slab(out.bytes());
     return out;
+}
+
+bool packed_by(const SlabPacking& packing, std::span<const std::byte> slab) {
+    const PackedPayload& packed = slab_header(slab).packed;
+    return packed != PackedPayload{} && tag_of(packed) == packing.tag();
 }
 
 Status unpack_slab(const SlabPacking& packing, std::span<std::byte> into,

@@ -41,6 +41,9 @@ size_t unpacked_bytes(std::span<const std::byte> slab);
 // stay as they are and stand on what a lossy one changed. Empty when there is no memory for it.
 SlabBuffer mark_slab(const SlabPacking& packing, std::span<const std::byte> slab);
 
+// Whether the slab is as this packing stores such slabs: packed, or marked.
+bool packed_by(const SlabPacking& packing, std::span<const std::byte> slab);
+
 // `into` begins with a verified slab as a store gave it, and has the size of the slab that was
 // asked for. Afterwards it is that slab, sealed: unpacked if it was packed, without its mark if it
 // had one, else untouched.

@@ -18,10 +18,12 @@ class PackedStore final : public TierStore {
         : options_(options),
           inner_(inner),
           packer_(inner, options, counters_),
-          unpacker_(inner, options, counters_) {}
+          unpacker_(options.packing ? std::make_unique<Unpacker>(inner, options, counters_)
+                                    : nullptr) {}
 
     TierInfo info() const override {
         TierInfo info = inner_.info();
+        if (!unpacker_) return info;
         info.caps.zero_copy = false;
         info.caps.copies = true;
         info.at_once_bytes = std::numeric_limits<uint64_t>::max();
@@ -32,10 +34,12 @@ class PackedStore final : public TierStore {
         inner_.contains(keys, present);
     }
 
-    Status get(std::vector<TierGet> batch, TierDone done, TierLanding) override {
+    Status get(std::vector<TierGet> batch, TierDone done, TierLanding landing) override {
+        if (!unpacker_ || (!batch.empty() && batch.front().as_stored))
+            return inner_.get(std::move(batch), std::move(done), std::move(landing));
         if (!enter(counters_.pending_gets))
             return make_error(Code::busy, "too many packed reads waiting");
-        const Status accepted = unpacker_.get(std::move(batch), std::move(done));
+        const Status accepted = unpacker_->get(std::move(batch), std::move(done));
         if (!accepted.ok()) counters_.pending_gets -= 1;
         return accepted;
     }
@@ -52,7 +56,7 @@ class PackedStore final : public TierStore {
 
     TierStats stats() const override {
         TierStats stats = inner_.stats();
-        stats.packing = options_.packing->name();
+        if (options_.packing) stats.packing = options_.packing->name();
         stats.packed_blocks = counters_.packed_blocks;
         stats.unpacked_blocks = counters_.unpacked_blocks;
         stats.pack_failures = counters_.failures;
@@ -64,6 +68,7 @@ class PackedStore final : public TierStore {
         return stats;
     }
 
+    void on_evicted(TierEvicted evicted) override { inner_.on_evicted(std::move(evicted)); }
     std::vector<SlabOrigin> origins() const override { return inner_.origins(); }
 
     void hurry(bool on) override { packer_.hurry(on); }
@@ -87,14 +92,15 @@ class PackedStore final : public TierStore {
     PackCounters counters_;
     TierStore& inner_;
     Packer packer_;
-    Unpacker unpacker_;
+    const std::unique_ptr<Unpacker> unpacker_;  // null: what is stored is read as it is
 };
 
 }  // namespace
 
 std::unique_ptr<TierStore> make_packed_store(TierStore& inner, const PackedOptions& options) {
-    QUIRE_CHECK(options.packing && options.pack_share > 0 && options.pack_share <= 1,
-                "a packed store needs a packing and a share of a core");
+    QUIRE_CHECK(
+        (options.packing || options.above) && options.pack_share > 0 && options.pack_share <= 1,
+        "a packed store needs a packing, its own or one above, and a share of a core");
     return std::make_unique<PackedStore>(inner, options);
 }
 

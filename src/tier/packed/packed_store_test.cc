@@ -1,6 +1,8 @@
 // A tier that packs: what only it promises. What every tier does is in conformance_test.cc.
 #include "tier/packed/packed_store.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -8,6 +10,8 @@
 #include "base/fault_io.h"
 #include "base/io.h"
 #include "tier/disk/disk.h"
+#include "tier/host/host_store.h"
+#include "tier/packed/behind_lossy.h"
 #include "tier/packed/bx_packing.h"
 #include "tier/packed/packed_slab.h"
 #include "tier/packed/zstd_packing.h"
@@ -180,8 +184,8 @@ TEST_F(PackedStoreTest, WhatALossyPackingLeavesIsItsOwn) {
     put_again();
     EXPECT_TRUE(reads_back(*packed(lossy), slab));
     AlignedBytes into(slab.size());
-    for (const auto& other : {std::shared_ptr<const SlabPacking>(std::make_shared<EveryNth>(8)),
-                              make_zstd_packing()}) {
+    for (const auto& other :
+         {std::shared_ptr<const SlabPacking>(std::make_shared<EveryNth>(8)), make_zstd_packing()}) {
         auto store = packed(other);
         EXPECT_EQ(get_one(*store, test_key(1), into).code(), Code::unsupported) << other->name();
         EXPECT_FALSE(holds(*store, test_key(1)));
@@ -196,6 +200,111 @@ TEST_F(PackedStoreTest, WhatALossyPackingLeavesIsItsOwn) {
     expected.model = header.model;
     expected.layout_digest = header.layout_digest;
     EXPECT_EQ(match_slab(into.span(), expected).code(), Code::unsupported);
+}
+
+// A packed pool in memory above a packed disk, as an engine has them.
+class TwoTiersPacked : public PackedStoreTest {
+ protected:
+    using Packing = std::shared_ptr<const SlabPacking>;
+    // Slab n through a host pool packed so, as that gives it up, put below.
+    Status hand_down(const Packing& above, TierStore& below, uint64_t n) {
+        KvLayout layout;
+        layout.groups = {KvGroup{KvKind::full, 0, {0, 1}, 2, 64}};
+        auto pool =
+            open_host_store({.layout = layout, .capacity_bytes = 256 << 10, .any_size = true});
+        QUIRE_CHECK(pool.ok(), "no host store");
+        auto host = make_packed_store(**pool, {.packing = above, .pack_share = 1.0});
+        const AlignedBytes slab = smooth_slab(n);
+        QUIRE_TRY(put_one(*host, slab));
+        EXPECT_TRUE(reads_back(*host, slab));
+        const BlockKey key = test_key(n);
+        AlignedBytes lay(list_bytes(*host));
+        QUIRE_TRY(get_wait(*host, {{.key = key, .into = lay.span(), .as_stored = true}})[0]);
+        EXPECT_TRUE(packed_by(*above, lay.span()));
+        // What is given up for room is the same bytes.
+        AlignedBytes seen;
+        host->on_evicted([&](std::span<const std::byte> gone) {
+            if (slab_header(gone).key != key) return;
+            seen = AlignedBytes(gone.size());
+            std::ranges::copy(gone, seen.span().begin());
+        });
+        for (uint64_t other = 1000; holds(*host, key); ++other)
+            QUIRE_TRY(put_one(*host, make_slab(other)));
+        host->on_evicted({});
+        EXPECT_TRUE(same_bytes(seen, lay));
+        return put_one(below, seen);
+    }
+    static size_t list_bytes(const TierStore& store) { return store.list()->front().bytes; }
+    std::unique_ptr<TierStore> below(const Packing& packing, const Packing& above) {
+        inner_ = disk();
+        return make_packed_store(
+            *inner_, {.packing = pack_behind(packing, above), .above = above, .pack_share = 1.0});
+    }
+    const Packing lossy_ = std::make_shared<EveryNth>(16), coarse_ = std::make_shared<EveryNth>(8),
+                  zstd_ = make_zstd_packing();
+};
+
+TEST_F(TwoTiersPacked, WhatIsPackedAlikeIsStoredAsItCame) {
+    for (const Packing& packing : {lossy_, zstd_}) {
+        auto store = below(packing, packing);
+        ASSERT_TRUE(hand_down(packing, *store, 1).ok());
+        EXPECT_EQ(store->stats().packed_blocks, 0u) << packing->name();
+        EXPECT_LT(list_bytes(*store) * 4, smooth_slab(1).size());
+        EXPECT_TRUE(reads_back(*store, smooth_slab(1)));
+        store->erase(std::vector{test_key(1)});
+    }
+}
+
+TEST_F(TwoTiersPacked, WhatIsPackedOtherwiseIsPackedAnew) {
+    const std::pair<Packing, Packing> pairs[] = {
+        {zstd_, lossy_}, {lossy_, zstd_}, {lossy_, coarse_}};
+    for (const auto& [above, packing] : pairs) {
+        auto store = below(packing, above);
+        ASSERT_TRUE(hand_down(above, *store, 1).ok());
+        EXPECT_EQ(store->stats().packed_blocks, 1u);
+        EXPECT_TRUE(reads_back(*store, smooth_slab(1)));
+        store->erase(std::vector{test_key(1)});
+    }
+}
+
+TEST_F(TwoTiersPacked, AnUnpackedTierGetsItUnpackedUnlessItLostSomething) {
+    auto plain = below(nullptr, zstd_);
+    ASSERT_TRUE(hand_down(zstd_, *plain, 1).ok());
+    EXPECT_TRUE(plain->stats().packing.empty());
+    plain.reset();
+    EXPECT_TRUE(reads_back(*disk(), smooth_slab(1)));
+    // Nobody can make exact what is not: it stays as it came.
+    auto marked = below(nullptr, lossy_);
+    ASSERT_TRUE(hand_down(lossy_, *marked, 2).ok());
+    EXPECT_TRUE(reads_back(*marked, smooth_slab(2)));
+    marked.reset();
+    AlignedBytes into(smooth_slab(2).size());
+    EXPECT_EQ(get_one(*disk(), test_key(2), into).code(), Code::invalid);
+}
+
+// Whatever is stored behind a lossy tier may stand on what that one changed.
+TEST_F(TwoTiersPacked, BehindALossyTierOnlyItsOwnReadWhatIsStored) {
+    const AlignedBytes slab = smooth_slab(1);
+    AlignedBytes into(slab.size());
+    for (const Packing& packing : {Packing(), zstd_, coarse_}) {
+        for (const Packing& other : {zstd_, coarse_, pack_behind(packing, coarse_)}) {
+            ASSERT_TRUE(put_one(*below(packing, lossy_), slab).ok());
+            EXPECT_TRUE(reads_back(*below(packing, lossy_), slab));
+            auto store = packed(other);
+            EXPECT_EQ(get_one(*store, test_key(1), into).code(), Code::unsupported);
+            EXPECT_FALSE(holds(*store, test_key(1)));
+            store.reset();
+            if (!packing) continue;
+            // The other way round nothing is in doubt.
+            ASSERT_TRUE(put_one(*packed(packing), slab).ok());
+            EXPECT_TRUE(reads_back(*below(packing, lossy_), slab));
+            inner_->erase(std::vector{test_key(1)});
+        }
+    }
+    EXPECT_EQ(pack_behind(zstd_, zstd_), zstd_);
+    EXPECT_EQ(pack_behind(lossy_, zstd_), lossy_);
+    EXPECT_EQ(pack_behind(lossy_, lossy_), lossy_);
+    EXPECT_EQ(pack_behind(nullptr, zstd_), nullptr);
 }
 
 TEST_F(PackedStoreTest, SinksOfALossyPackingAreAnybodys) {
@@ -329,6 +438,52 @@ TEST_F(PackedStoreTest, FailedReadsAreMissesAndCostNobodyElse) {
     EXPECT_TRUE(get_wait(*store, {}).empty());
     store.reset();  // before what it reads by
     inner_.reset();
+}
+
+// Counts how many unpack at once.
+class Counting final : public EveryNth {
+ public:
+    Counting() : EveryNth(16) {}
+    Status unpack(std::span<const std::byte> packed, std::span<std::byte> slab) const override {
+        most = std::max<int>(most, ++now);
+        const Status done = EveryNth::unpack(packed, slab);
+        --now;
+        return done;
+    }
+    mutable std::atomic<int> now = 0, most = 0;
+};
+
+// Stores that share their unpackers take no more threads together, and may end in any order.
+TEST_F(PackedStoreTest, AllUnpackOnTheThreadsThatTheyAreGiven) {
+    inner_ = disk();
+    const auto counting = std::make_shared<Counting>();
+    std::unique_ptr<TierStore> stores[3];
+    auto unpackers = make_unpackers(1);
+    for (auto& store : stores)
+        store = make_packed_store(*inner_,
+                                  {.packing = counting, .unpackers = unpackers, .pack_share = 1.0});
+    unpackers.reset();
+    std::vector<AlignedBytes> slabs, into;
+    for (uint64_t i = 1; i <= 30; ++i) {
+        slabs.push_back(smooth_slab(i));
+        ASSERT_TRUE(put_one(*stores[0], slabs.back()).ok());
+    }
+    for (size_t i = 0; i < 3 * slabs.size(); ++i) into.emplace_back(slabs[0].size());
+    Pending pending[3];
+    for (size_t s = 0; s < 3; ++s) {
+        std::vector<TierGet> gets;
+        for (size_t i = 0; i < slabs.size(); ++i)
+            gets.push_back({test_key(i + 1), into[s * slabs.size() + i].span()});
+        ASSERT_TRUE(stores[s]->get(gets, pending[s].done(), {}).ok());
+    }
+    for (size_t s : {1, 0, 2}) {
+        stores[s].reset();  // waits for what it has in hand
+        ASSERT_TRUE(pending[s].ready());
+        for (const Status& status : pending[s].wait()) EXPECT_TRUE(status.ok());
+        for (size_t i = 0; i < slabs.size(); ++i)
+            EXPECT_TRUE(same_bytes(into[s * slabs.size() + i], slabs[i]));
+    }
+    EXPECT_EQ(counting->most, 1);
 }
 
 // More gets at once than the store below takes: busy is an answer, and every block has one.

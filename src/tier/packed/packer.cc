@@ -1,5 +1,6 @@
 #include "tier/packed/packer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <ctime>
@@ -112,36 +113,67 @@ void Packer::work(const std::shared_ptr<Job>& job) {
 Status Packer::pack_one(const TierPut& put, size_t place, Parcel* parcel) {
     uint8_t there = 0;
     inner_.contains({&put.key, 1}, {&there, 1});
-    TierPut as_stored = put;
+    TierPut stored = put;
+    SlabBuffer memory;
     // What is not sound goes as it is, for the store to refuse: packing would seal it.
     const bool sound = verify_slab(put.slab).ok() && slab_header(put.slab).key == put.key;
-    const bool refusing = inner_.stats().degraded;
-    const SlabPacking& packing = *options_.packing;
-    SlabBuffer stored;
-    if (!there && sound && !refusing) {
-        stored = pack_slab(packing, put.slab, &scratch_);
-        if (stored) {
-            ++counters_.packed_blocks;
-            counters_.from_bytes += put.slab.size();
-            counters_.to_bytes += stored.bytes().size();
-        } else {
-            ++counters_.failures;
+    const bool is_packed = sound && slab_header(put.slab).packed != PackedPayload{};
+    const bool as_it_came = is_packed && options_.packing && packed_by(*options_.packing, put.slab);
+    if (is_packed && !as_it_came) {
+        auto opened = unpack_from_above(put.slab);
+        if (!opened.ok()) return opened.error();
+        memory = std::move(opened).value();
+        stored.slab = memory.bytes();
+    }
+    if (sound && !as_it_came && options_.packing) {
+        auto packed = as_stored(stored.slab, !there && !inner_.stats().degraded);
+        if (!packed.ok()) return packed.error();
+        if (*packed) {
+            memory = std::move(packed).value();
+            stored.slab = memory.bytes();
         }
     }
-    // Whoever reads it without this packing must not take it for what he would have computed; also
-    // where another one is there now, which may be gone before this arrives.
-    if (!stored && sound && !packing.stands_on_exact(slab_header(put.slab))) {
-        stored = mark_slab(packing, put.slab);
-        if (!stored) return make_error(Code::full, "no memory to mark a slab");
+    if (memory) {
+        parcel->bytes += memory.bytes().size();
+        parcel->memory.push_back(std::move(memory));
     }
-    if (stored) {
-        as_stored.slab = stored.bytes();
-        parcel->bytes += stored.bytes().size();
-        parcel->memory.push_back(std::move(stored));
-    }
-    parcel->puts.push_back(as_stored);
+    parcel->puts.push_back(stored);
     parcel->places.push_back(place);
     return {};
+}
+
+// The slab of a tier above as it was before that one packed or marked it.
+Result<SlabBuffer> Packer::unpack_from_above(std::span<const std::byte> slab) {
+    if (!options_.above)
+        return make_error(Code::unsupported, "the slab comes packed, which no tier above does");
+    SlabBuffer opened(unpacked_bytes(slab));
+    if (!opened) return make_error(Code::full, "no memory to unpack a slab");
+    if (opened.bytes().size() < slab.size())
+        return make_error(Code::corrupt, "a packed slab that is smaller when unpacked");
+    std::ranges::copy(slab, opened.bytes().begin());
+    QUIRE_TRY(unpack_slab(*options_.above, opened.bytes(), &scratch_));
+    return opened;
+}
+
+// The sound slab packed, or marked; empty where it stays as it is.
+Result<SlabBuffer> Packer::as_stored(std::span<const std::byte> slab, bool worth_packing) {
+    const SlabPacking& packing = *options_.packing;
+    if (worth_packing) {
+        SlabBuffer packed = pack_slab(packing, slab, &scratch_);
+        if (packed) {
+            ++counters_.packed_blocks;
+            counters_.from_bytes += slab.size();
+            counters_.to_bytes += packed.bytes().size();
+            return packed;
+        }
+        ++counters_.failures;
+    }
+    if (packing.stands_on_exact(slab_header(slab))) return SlabBuffer();
+    // Whoever reads it without this packing must not take it for what he would have computed; also
+    // where another one is there now, which may be gone before this arrives.
+    SlabBuffer marked = mark_slab(packing, slab);
+    if (!marked) return make_error(Code::full, "no memory to mark a slab");
+    return marked;
 }
 
 void Packer::send(const std::shared_ptr<Job>& job, Parcel parcel) {

@@ -1,5 +1,6 @@
 // Packer: the put path of a PackedStore, on one background thread.
 //
+// Slabs that come packed as a tier above has them are unpacked first, unless they may stay so.
 // What is packed waits in a bounded amount of memory for the store below. After each slab the
 // thread rests so long that it takes no more than its share of a core, unless somebody flushes.
 #pragma once
@@ -42,6 +43,8 @@ class Packer {
     void run();
     void work(const std::shared_ptr<Job>& job);
     Status pack_one(const TierPut& put, size_t place, Parcel* parcel);
+    Result<SlabBuffer> unpack_from_above(std::span<const std::byte> slab);
+    Result<SlabBuffer> as_stored(std::span<const std::byte> slab, bool worth_packing);
     void send(const std::shared_ptr<Job>& job, Parcel parcel);
     void finish(const std::shared_ptr<Job>& job);
     void rest(uint64_t worked_ns);

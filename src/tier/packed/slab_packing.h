@@ -27,6 +27,8 @@ struct PackingTag {
     PackingId id = PackingId::none;
     uint16_t version = 0;
     Hash128 transform;
+
+    friend bool operator==(const PackingTag&, const PackingTag&) = default;
 };
 
 class SlabPacking {
@@ -34,6 +36,8 @@ class SlabPacking {
     virtual ~SlabPacking() = default;
 
     virtual PackingTag tag() const = 0;
+    // Whether unpack() is for slabs that say so: what pack() wrote, and what others write alike.
+    virtual bool reads(const PackingTag& other) const { return other == tag(); }
     virtual std::string name() const = 0;  // "ec:2.7"
     virtual bool lossless() const = 0;
     // Whether the numbers of such a slab cannot come from others that this packing changed: those

@@ -13,7 +13,17 @@ namespace {
 
 constexpr int kReadsAtOnce = 3;  // of one get
 
+std::shared_ptr<ThreadPool> threads_of(const PackedOptions& options) {
+    if (options.unpackers) return options.unpackers;
+    return make_unpackers(kUnpackThreads);
+}
+
 }  // namespace
+
+std::shared_ptr<ThreadPool> make_unpackers(uint32_t threads) {
+    return std::make_shared<ThreadPool>("quire-unpack", threads,
+                                        std::numeric_limits<uint32_t>::max());
+}
 
 struct Unpacker::Job {
     std::vector<TierGet> gets;
@@ -26,12 +36,8 @@ struct Unpacker::Job {
     bool reported = false;
 };
 
-// Tasks are as many as slabs are under way, which max_pending_batches bounds.
 Unpacker::Unpacker(TierStore& inner, const PackedOptions& options, PackCounters& counters)
-    : inner_(inner),
-      options_(options),
-      counters_(counters),
-      threads_("quire-unpack", options.unpack_threads, std::numeric_limits<uint32_t>::max()) {}
+    : inner_(inner), options_(options), counters_(counters), threads_(threads_of(options)) {}
 
 Unpacker::~Unpacker() {
     std::unique_lock lock(mutex_);
@@ -135,7 +141,11 @@ void Unpacker::arrived(const std::shared_ptr<Job>& job, size_t first,
 }
 
 void Unpacker::submit(std::function<void()> task) {
-    const Status accepted = threads_.submit(std::move(task));
+    enter();
+    const Status accepted = threads_->submit([this, task = std::move(task)] {
+        task();
+        leave();
+    });
     QUIRE_CHECK(accepted.ok(), "the queue of unpacking has no bound");
 }
 

@@ -1,7 +1,7 @@
 // Unpacker: the get path of a PackedStore.
 //
 // A get is read in small batches straight into the callers' buffers, few at a time; each slab that
-// has arrived is unpacked in place by a pool of threads.
+// has arrived is unpacked in place by a pool of threads, which may be others' too.
 #pragma once
 
 #include <condition_variable>
@@ -43,8 +43,8 @@ class Unpacker {
     log::Limiter limited_log_;
     std::mutex mutex_;
     std::condition_variable idle_;
-    uint64_t inside_ = 0;  // jobs, and calls of the store's, that use this object
-    ThreadPool threads_;   // last: its tasks use all above
+    uint64_t inside_ = 0;  // jobs, tasks, and calls of the store's, that use this object
+    const std::shared_ptr<ThreadPool> threads_;
 };
 
 }  // namespace quire

@@ -37,8 +37,8 @@ constexpr Remedy kRemedies[] = {
     {"other_tenant", "the same text comes under different API keys; tenants never share blocks"},
     {"other_model", "the blocks belong to another model or version; keep one directory per model"},
     {"other_packing",
-     "the disk's blocks were packed by another --kv-codec-cold or sidecar; start the server with "
-     "the same ones, or let it replace them"},
+     "the disk's blocks were packed by another --kv-codec-cold, --kv-codec-host or sidecar; start "
+     "the server with the same ones, or let it replace them"},
     {"corrupt", "blocks failed their checksums: run quire inspect --verify DIR and check the disk"},
     {"io_error", "the disk fails reads: see the server's log, dmesg and smartctl"},
     {"cache_off", "the server runs with its cache off; start it without --no-cache"},
