@@ -5,13 +5,15 @@
 namespace quire::bench {
 
 Result<CodedSequence> CodedSequence::create(Forward* forward, const Candidate* candidate,
-                                            const ModelMeans* means, uint32_t tokens) {
+                                            const ModelMeans* means, uint32_t tokens,
+                                            const ExactTokens& exact) {
     auto pages = KvPages::create(forward->layout(), tokens);
     if (!pages.ok()) return pages.error();
     CodedSequence sequence;
     sequence.forward_ = forward;
     sequence.candidate_ = candidate;
     sequence.means_ = means;
+    sequence.exact_ = exact;
     sequence.pages_ = std::move(pages).value();
     return sequence;
 }
@@ -23,7 +25,8 @@ Result<std::span<const float>> CodedSequence::step(TokenSpan tokens, uint32_t at
     auto result = forward_->step({&s, 1});
     if (!result.ok()) return result.error();
     const uint32_t end = at + static_cast<uint32_t>(tokens.size());
-    if (end % kSpanTokens == 0) close(end - kSpanTokens, end);
+    closed_ = std::min(closed_, at);
+    if (end % kSpanTokens == 0 && end > exact_.closed_tail()) close(end - exact_.closed_tail());
     return result->logits;
 }
 
@@ -47,8 +50,9 @@ Result<uint32_t> CodedSequence::run(
     return done;
 }
 
-void CodedSequence::close(uint32_t first, uint32_t last) {
-    first = std::max(first, kSinkTokens);
+void CodedSequence::close(uint32_t last) {
+    const uint32_t first = std::max(closed_, exact_.sinks);
+    closed_ = std::max(closed_, last);
     if (candidate_ == nullptr || first >= last) return;
     // Kept for all heads, so that a candidate may look at other layers.
     struct Head {

@@ -8,13 +8,11 @@
 
 #include "base/arena.h"
 #include "base/result.h"
+#include "bench/eval/exact_tokens.h"
 #include "core/kv_layout.h"
 #include "engine/model/forward.h"
 
 namespace quire::bench {
-
-inline constexpr uint32_t kSpanTokens = 64;  // of a step
-inline constexpr uint32_t kSinkTokens = 16;  // never coded
 
 // A forward that takes a span of one sequence at a time. `queries` sees them, `probe` what
 // attention gives; both must outlive it and may be null.

@@ -65,6 +65,21 @@ def test_what_is_left_out_is_not_measured(model):
         assert name not in report and name not in report["rows"][0]
 
 
+def test_sinks_and_tail_are_counted(model):
+    arguments = ["--caches", "k4v4,kivi4", "--tokens", 512, "--no-noise-floor",
+                 "--no-layer-errors", "--greedy", 0, "--keys", 0, "--json"]
+    plain = json.loads(quire_eval(model, *arguments).stdout)
+    assert (plain["sink_tokens"], plain["tail_tokens"]) == (16, 64)
+    run = quire_eval(model, *arguments, "--sink-tokens", 64, "--tail-tokens", 128)
+    assert run.returncode == 0, run.stderr
+    wide = json.loads(run.stdout)
+    assert (wide["sink_tokens"], wide["tail_tokens"]) == (64, 128)
+    for before, row in zip(plain["rows"], wide["rows"], strict=True):
+        exact = 64 + 128 - 32  # half of the span at hand is there
+        assert abs(row["total_bits"] - (row["bits"] * (512 - exact) + 16 * exact) / 512) < 1e-9
+        assert row["kl_mean"] < before["kl_mean"]
+
+
 def test_what_cannot_be_measured_is_named(model, tmp_path):
     short = tmp_path / "short.txt"
     short.write_text("Too short.")
@@ -73,6 +88,9 @@ def test_what_cannot_be_measured_is_named(model, tmp_path):
     for arguments, complaint in [
         (["--text", short], "2049 are needed"),
         (["--tokens", 128, "--key-tokens", 512], "--keys 0 plants none"),
+        (["--sink-tokens", 20], "--sink-tokens 20: not a multiple of 16"),
+        (["--tail-tokens", 100], "--tail-tokens 100: not a multiple of 64"),
+        (["--tokens", 128, "--sink-tokens", 128], "leave nothing coded before the second half"),
         (["--tokens", 9000, "--text", long], "9000 tokens are past the model's context of 8192"),
     ]:
         run = quire_eval(model, "--caches", "k8v8", *arguments)

@@ -29,11 +29,11 @@ namespace {
 
 constexpr std::string_view kFooter = R"(
 The text goes through the model side by side, with an exact 16-bit cache and with each coded one;
-KL is the divergence of the next token's distribution, in nats. The first 16 tokens and the 64-token
-span at hand stay exact for every row: "with sinks, tail" counts their bits too. "First other token"
-is the first judged position whose most likely token differs. Means of keys and values are learned
-from other text, or come from --sidecar, a file of `quire calibrate`; its schedule is then judged as
-"sidecar". The row bf16 is what 16 bits leave open: the exact cache's f16 numbers rounded to bf16.
+KL is the divergence of the next token's distribution, in nats. The first --sink-tokens and the
+newest --tail-tokens, in whole spans of 64, stay exact for every row: "with sinks, tail" counts
+their bits too. "First other token" is the first judged position whose most likely token differs.
+Means of keys and values are learned from other text, or come from --sidecar, a file of
+`quire calibrate`; its schedule is then judged as "sidecar". The row bf16 is what 16 bits leave open: the exact cache's f16 numbers rounded to bf16.
 
 A second table has, for the same rows and by the same rules,
   attention  the error of each layer's attention output, root mean square over the judged half,
@@ -294,6 +294,7 @@ int run(EvalFlags flags) {
     EvalReport report{.model = named.name,
                       .text = flags.text.empty() ? "Quire's documents" : flags.text,
                       .tokens = flags.options.tokens,
+                      .exact = flags.options.exact,
                       .rows = {},
                       .bars = {}};
     if (auto done = judge(flags, **model, **vocab, *text, &*candidates, &report); !done.ok())
@@ -342,6 +343,11 @@ int run_eval(int argc, const char* const* argv) {
         ->check(CLI::Range(128, 1 << 20));
     app.add_option("--threads", flags.options.threads, "that compute; 0: every core")
         ->check(CLI::Range(0, 512));
+    app.add_option("--sink-tokens", flags.options.exact.sinks,
+                   "first tokens that stay 16 bit, for every cache; a multiple of 16 (16)");
+    app.add_option("--tail-tokens", flags.options.exact.tail,
+                   "newest tokens that stay 16 bit, the span at hand included, for every cache; a "
+                   "multiple of 64 (64)");
     add_measure_flags(&app, &flags.measures);
     app.add_option("--svg", flags.svg, "write a picture, divergence over bits");
     app.add_flag("--json", flags.json, "print one JSON object");

@@ -32,8 +32,10 @@ std::vector<EvalRow> by_bits(std::vector<EvalRow> rows) {
 }
 
 std::string eval_text(const EvalReport& report) {
-    std::string out = fmt::format("{}: cache coded, {} tokens of {}, KL over the second half\n\n",
-                                  report.model, report.tokens, report.text);
+    std::string out = fmt::format(
+        "{}: cache coded, {} tokens of {}, KL over the second half; 16 bit: the first {} tokens "
+        "and the newest {}\n\n",
+        report.model, report.tokens, report.text, report.exact.sinks, report.exact.tail);
     TextTable table({{"cache", Align::left},
                      {"bits", Align::right},
                      {"with sinks, tail", Align::right},
@@ -95,6 +97,8 @@ std::string eval_json(const EvalReport& report) {
     nlohmann::ordered_json all = {{"model", report.model},
                                   {"text", report.text},
                                   {"tokens", report.tokens},
+                                  {"sink_tokens", report.exact.sinks},
+                                  {"tail_tokens", report.exact.tail},
                                   {"rows", rows},
                                   {"bars", bars},
                                   {"peers_below_frontier", peers_below(report.rows)}};

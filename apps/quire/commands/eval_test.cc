@@ -17,7 +17,8 @@ EvalRow row(const char* name, double bits, double kl) {
 }
 
 EvalReport sample() {
-    EvalReport report{.model = "M", .text = "T", .tokens = 256, .rows = {}, .bars = {}};
+    EvalReport report{
+        .model = "M", .text = "T", .tokens = 256, .exact = {}, .rows = {}, .bars = {}};
     report.rows = {row("k4v4", 4.125, 1e-2), row("bf16", 16, 1e-6)};
     report.rows[1].noise_floor = true;
     return report;
@@ -63,6 +64,16 @@ TEST(EvalReports, WhatWasNotAskedForIsNotThere) {
     const auto json = nlohmann::json::parse(eval_json(sample()));
     for (const char* name : {"attention_error", "greedy", "keys"})
         EXPECT_FALSE(json.contains(name) || json["rows"][0].contains(name)) << name;
+}
+
+TEST(EvalReports, SayWhatStaysExact) {
+    EvalReport report = sample();
+    report.exact = {.sinks = 64, .tail = 128};
+    EXPECT_NE(eval_text(report).find("16 bit: the first 64 tokens and the newest 128\n"),
+              std::string::npos);
+    const auto json = nlohmann::json::parse(eval_json(report));
+    EXPECT_EQ(json["sink_tokens"], 64);
+    EXPECT_EQ(json["tail_tokens"], 128);
 }
 
 TEST(EvalReports, DetailsHaveATableAndStableNames) {
