@@ -35,6 +35,8 @@ struct KvSpan {
     const float* k_means = nullptr;  // [tokens][head_dim] k_before at each token's position
 };
 
+class ServedCache;
+
 class Candidate {
  public:
     virtual ~Candidate() = default;
@@ -51,6 +53,8 @@ class Candidate {
     virtual bool reference() const { return false; }
     // Neither ours nor a peer: what another 16-bit format does to the model.
     virtual bool noise_floor() const { return false; }
+    // Not null: the engine codes pages itself, by this; nothing is applied.
+    virtual const ServedCache* served() const { return nullptr; }
     // Any thread.
     virtual void apply(const KvSpan& span) const = 0;
     // All heads of all layers of the same tokens, in the order of layers and heads. For codecs that

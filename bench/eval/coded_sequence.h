@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,8 @@ namespace quire::bench {
 
 class CodedSequence {
  public:
-    // Room for `tokens`. `candidate` null: all stays 16 bit.
+    // Room for `tokens`. `candidate` null: all stays 16 bit. One that is served goes through a pass
+    // of its own, over the forward's buffers, with its own exact tokens.
     static Result<CodedSequence> create(Forward* forward, const Candidate* candidate,
                                         const ModelMeans* means, uint32_t tokens,
                                         const ExactTokens& exact = {});
@@ -41,7 +43,9 @@ class CodedSequence {
     // Codes what is left of [0, last).
     void close(uint32_t last);
 
+    std::unique_ptr<Forward> own_;  // of what is served
     Forward* forward_ = nullptr;
+    const ServedCache* served_ = nullptr;
     const Candidate* candidate_ = nullptr;
     const ModelMeans* means_ = nullptr;
     ExactTokens exact_;

@@ -7,6 +7,7 @@
 
 #include "bench/eval/attention_error.h"
 #include "bench/eval/coded_sequence.h"
+#include "bench/eval/served.h"
 
 namespace quire::bench {
 namespace {
@@ -80,13 +81,14 @@ class Run {
         const double n = options_.tokens;
         for (size_t c = 0; c < candidates_.size(); ++c) {
             const double bits = candidates_[c]->bits(head_dim);
-            const double exact = options_.exact.mean();
+            const ServedCache* served = candidates_[c]->served();
+            const ExactTokens exact = served != nullptr ? served->exact() : options_.exact;
             out.push_back({.name = candidates_[c]->name(),
                            .reference = candidates_[c]->reference(),
                            .noise_floor = candidates_[c]->noise_floor(),
-                           .exact = options_.exact,
+                           .exact = exact,
                            .bits = bits,
-                           .total_bits = (bits * (n - exact) + 16 * exact) / n,
+                           .total_bits = (bits * (n - exact.mean()) + 16 * exact.mean()) / n,
                            .divergence = tallies_[c].result(),
                            .layer_errors = {},
                            .greedy = {},

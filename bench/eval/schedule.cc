@@ -7,6 +7,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "base/check.h"
+#include "bench/eval/skipping.h"
 #include "engine/model/joined_widths.h"
 
 namespace quire::bench {
@@ -27,9 +28,11 @@ class Scheduled final : public Candidate {
             layers_.push_back(std::move(codec).value());
         }
     }
-    std::string name() const override { return name_; }
+    std::string name() const override { return name_ + skipped_suffix(schedule_.skip_layers); }
     double bits(uint32_t head_dim) const override { return schedule_.bits(head_dim); }
-    void apply(const KvSpan& span) const override { layers_[span.layer]->apply(span); }
+    void apply(const KvSpan& span) const override {
+        if (!schedule_.skips(span.layer)) layers_[span.layer]->apply(span);
+    }
 
  private:
     std::string name_;
@@ -81,10 +84,24 @@ Error bad_schedule(const std::string& why) {
 
 }  // namespace
 
+double Schedule::coded_bits(uint32_t head_dim) const {
+    double sum = 0, sides = 0;
+    for (size_t l = 0; l < k_bits.size(); ++l) {
+        if (skips(l)) continue;
+        sum += k_bits[l] + v_bits[l];
+        sides += 2;
+    }
+    return sides > 0 ? sum / sides + 8.0 / head_dim : 16;
+}
+
 double Schedule::bits(uint32_t head_dim) const {
-    double sum = 0;
-    for (size_t l = 0; l < k_bits.size(); ++l) sum += k_bits[l] + v_bits[l];
-    return sum / static_cast<double>(2 * k_bits.size()) + 8.0 / head_dim;
+    const auto layers = static_cast<double>(k_bits.size());
+    const auto exact = static_cast<double>(skip_layers.size());
+    return (coded_bits(head_dim) * (layers - exact) + 16 * exact) / layers;
+}
+
+bool Schedule::skips(size_t layer) const {
+    return std::ranges::find(skip_layers, layer) != skip_layers.end();
 }
 
 std::string Schedule::yaml() const {
@@ -205,29 +222,58 @@ namespace {
 // What the model is expected to move by.
 double expected_divergence(const Sensitivity& s, const Schedule& schedule) {
     double sum = 0;
-    for (size_t l = 0; l < s.k.size(); ++l)
+    for (size_t l = 0; l < s.k.size(); ++l) {
+        if (schedule.skips(l)) continue;
         sum +=
             s.k[l] * std::pow(4, -schedule.k_bits[l]) + s.v[l] * std::pow(4, -schedule.v_bits[l]);
+    }
     return sum;
 }
 
 Schedule joined(const Schedule& schedule, const KvLayout& layout) {
     codec::Sidecar sidecar;
     schedule.store(&sidecar);
-    sidecar.bits = join_widths(std::move(sidecar.bits), layout);
-    return Schedule::of(sidecar);
+    const std::vector<uint16_t> exact(schedule.skip_layers.begin(), schedule.skip_layers.end());
+    sidecar.bits = join_widths(std::move(sidecar.bits), layout, exact);
+    Schedule out = Schedule::of(sidecar);
+    out.skip_layers = schedule.skip_layers;
+    return out;
+}
+
+Sensitivity without(const Sensitivity& s, const std::vector<uint32_t>& skip) {
+    Sensitivity some;
+    for (size_t l = 0; l < s.k.size(); ++l) {
+        if (std::ranges::find(skip, l) != skip.end()) continue;
+        some.k.push_back(s.k[l]);
+        some.v.push_back(s.v[l]);
+    }
+    return some;
+}
+
+// A schedule of all layers from one of those that are not skipped, which have the most bits.
+Schedule with_skipped(const Schedule& some, const std::vector<uint32_t>& skip) {
+    Schedule all{{}, {}, skip};
+    const size_t layers = some.k_bits.size() + skip.size();
+    for (size_t l = 0, from = 0; l < layers; ++l) {
+        const bool skipped = all.skips(l);
+        all.k_bits.push_back(skipped ? kMaxBits : some.k_bits[from]);
+        all.v_bits.push_back(skipped ? kMaxBits : some.v_bits[from]);
+        from += !skipped;
+    }
+    return all;
 }
 
 }  // namespace
 
 Schedule allocate_joined(const Sensitivity& s, double bits, uint32_t head_dim,
-                         const KvLayout& layout) {
-    const double step = 1 / static_cast<double>(2 * s.k.size());
+                         const KvLayout& layout, const std::vector<uint32_t>& skip) {
+    const Sensitivity some = without(s, skip);
+    const double step = 1 / static_cast<double>(2 * some.k.size());
     const double least = kMinBits + 8.0 / head_dim;
-    Schedule best = allocate(s, least, head_dim);
+    Schedule best = with_skipped(allocate(some, least, head_dim), skip);
     for (double budget = bits; budget >= least; budget -= step) {
-        Schedule one = joined(allocate(s, budget, head_dim), layout);
-        if (one.bits(head_dim) <= bits + 1e-9 &&
+        Schedule one = joined(with_skipped(allocate(some, budget, head_dim), skip), layout);
+        if (one.coded_bits(head_dim) <= bits + 1e-9 &&
             expected_divergence(s, one) < expected_divergence(s, best))
             best = std::move(one);
     }

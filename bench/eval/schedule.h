@@ -19,10 +19,14 @@
 namespace quire::bench {
 
 struct Schedule {
-    std::vector<uint8_t> k_bits, v_bits;  // [layers], 2 to 8
+    std::vector<uint8_t> k_bits, v_bits;   // [layers], 2 to 8
+    std::vector<uint32_t> skip_layers = {};  // ascending: they stay 16 bit
 
     // Mean over all numbers, a scale byte a row included.
     double bits(uint32_t head_dim) const;
+    // The same over layers that are coded.
+    double coded_bits(uint32_t head_dim) const;
+    bool skips(size_t layer) const;
     // "layers:" and a line {k: 6, v: 4} for each.
     std::string yaml() const;
     // The sidecar's widths, and into one. REQUIRES: it has some.
@@ -52,10 +56,12 @@ uint64_t sensitivity_tokens(const GgufModel& model, const EvalOptions& options);
 Schedule allocate(const Sensitivity& sensitivity, double bits, uint32_t head_dim);
 
 // The same among those that are served as they are: join_widths() (engine/model/joined_widths.h)
-// would change nothing.
+// would change nothing. Layers of `skip` have no part in it: `bits` are those of the others.
+// REQUIRES: they are the layout's, and not all of them.
 Schedule allocate_joined(const Sensitivity& sensitivity, double bits, uint32_t head_dim,
-                         const KvLayout& layout);
+                         const KvLayout& layout, const std::vector<uint32_t>& skip = {});
 
+// The name says which layers are skipped.
 std::unique_ptr<Candidate> scheduled_candidate(std::string name, Schedule schedule);
 
 }  // namespace quire::bench

@@ -80,6 +80,19 @@ def test_sinks_and_tail_are_counted(model):
         assert row["kl_mean"] < before["kl_mean"]
 
 
+def test_what_is_served_is_a_row(model):
+    run = quire_eval(model, "--caches", "k4v4:plain,k4v4:served", "--skip-layers", "29,0,29",
+                     "--tokens", 256, "--no-noise-floor", "--no-layer-errors", "--greedy", 0,
+                     "--keys", 0, "--json")
+    assert run.returncode == 0, run.stderr
+    rows = {row["cache"]: row for row in json.loads(run.stdout)["rows"]}
+    plain = rows["k4v4:plain, layers 0+29 exact"]
+    served = rows["k4v4:served, layers 0+29 exact"]
+    assert served["sink_tokens"] == 64 and plain["sink_tokens"] == 16
+    assert abs(served["bits"] - plain["bits"]) < 1e-6
+    assert 0.1 < served["kl_mean"] / plain["kl_mean"] < 10  # without a sidecar both have no mean
+
+
 def test_what_cannot_be_measured_is_named(model, tmp_path):
     short = tmp_path / "short.txt"
     short.write_text("Too short.")
@@ -91,6 +104,7 @@ def test_what_cannot_be_measured_is_named(model, tmp_path):
         (["--sink-tokens", 20], "--sink-tokens 20: not a multiple of 16"),
         (["--tail-tokens", 100], "--tail-tokens 100: not a multiple of 64"),
         (["--tokens", 128, "--sink-tokens", 128], "leave nothing coded before the second half"),
+        (["--skip-layers", 30], "there is no layer 30; this model has 30, from 0 on"),
         (["--tokens", 9000, "--text", long], "9000 tokens are past the model's context of 8192"),
     ]:
         run = quire_eval(model, "--caches", "k8v8", *arguments)

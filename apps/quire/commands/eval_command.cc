@@ -18,6 +18,7 @@
 #include "bench/eval/ec_candidate.h"
 #include "bench/eval/eval_bars.h"
 #include "bench/eval/schedule.h"
+#include "bench/eval/served.h"
 #include "bench/eval/skipping.h"
 #include "bench/places.h"
 #include "bench/text.h"
@@ -33,7 +34,8 @@ KL is the divergence of the next token's distribution, in nats. The first --sink
 newest --tail-tokens, in whole spans of 64, stay exact for every row: "with sinks, tail" counts
 their bits too. "First other token" is the first judged position whose most likely token differs.
 Means of keys and values are learned from other text, or come from --sidecar, a file of
-`quire calibrate`; its schedule is then judged as "sidecar". The row bf16 is what 16 bits leave open: the exact cache's f16 numbers rounded to bf16.
+`quire calibrate`; its schedule is then judged as "sidecar". The row bf16 is what 16 bits leave
+open: the exact cache's f16 numbers rounded to bf16.
 
 A second table has, for the same rows and by the same rules,
   attention  the error of each layer's attention output, root mean square over the judged half,
@@ -47,7 +49,10 @@ A second table has, for the same rows and by the same rules,
 Caches: every codec of `quire codec list`, with the keys' mean before RoPE removed, or the one after
 RoPE (NAME:post), or no mean (NAME:plain); with a sidecar ec:BITS, the cold codec at about so many
 bits a number, 0.5 to 8 (a ladder of them when none is named), or ec:BITS+BITS, in a base and a
-refinement; and peers:
+refinement. NAME:served is what `quire serve --kv-codec NAME --kv-sidecar FILE` does, by its own
+code: its sinks (64, or --sink-tokens) and its open block exact, keys' four strongest pairs turned,
+no means without --sidecar; NAME may be schedule. NAME+ec:BITS is the same with every block packed
+and unpacked once, as by --kv-codec-cold ec:BITS. And peers:
 )";
 
 constexpr const char* kDefaults[] = {"fp8_e4m3_token:plain",
@@ -85,6 +90,7 @@ struct EvalFlags {
     std::string save_schedule;
     bool json = false;
     MeasureFlags measures;
+    bool sinks_given = false;
     bench::EvalOptions options;
 };
 
@@ -98,11 +104,15 @@ bool is_ec(const std::string& name) {
     return bench::ec_bits(name).has_value();
 }
 
-// All but those of ec, which need the model.
+bool is_served(const std::string& name) {
+    return bench::served_name(name).has_value();
+}
+
+// All but those of ec and what is served, which need the model.
 Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(const EvalFlags& flags) {
     std::vector<std::string> names = flags.caches;
     const bool all = names.empty();
-    std::erase_if(names, is_ec);
+    std::erase_if(names, [](const auto& name) { return is_ec(name) || is_served(name); });
     if (all) {
         names.assign(std::begin(kDefaults), std::end(kDefaults));
         for (const std::string& peer : bench::peer_names()) names.push_back(peer);
@@ -169,39 +179,56 @@ std::vector<std::string> ec_names(const EvalFlags& flags) {
     return names;
 }
 
+// Those of ec, and what is served.
+Status add_of_model(const EvalFlags& flags, const GgufModel& model,
+                    std::vector<std::unique_ptr<bench::Candidate>>* candidates) {
+    const codec::Sidecar* sidecar = flags.options.sidecar;
+    if (const std::vector<std::string> ec = ec_names(flags); !ec.empty()) {
+        if (sidecar == nullptr)
+            return make_error(Code::invalid,
+                              ec.front() + " needs --sidecar FILE, from `quire calibrate MODEL`");
+        auto added = bench::ec_candidates(model, *sidecar, ec, flags.skip_layers);
+        if (!added.ok()) return added.error();
+        for (auto& one : *added) candidates->push_back(std::move(one));
+    }
+    for (const std::string& name : flags.caches) {
+        if (!is_served(name)) continue;
+        bench::ServedOptions options{.sidecar = sidecar, .skip_layers = flags.skip_layers};
+        if (flags.sinks_given) options.sink_tokens = flags.options.exact.sinks;
+        auto served = bench::served_candidate(model, name, options);
+        if (!served.ok()) return served.error();
+        candidates->push_back(std::move(served).value());
+    }
+    return {};
+}
+
 bool knows_sensitivity(const EvalFlags& flags) {
     return flags.options.sidecar != nullptr && !flags.options.sidecar->sensitivity.empty();
 }
 
-// What candidates take from the sidecar. Those of ec. Schedules for the wanted bits, from the
-// sidecar's sensitivity or one that is measured on the calibration text; the last one is saved.
-// Then the one from a file, and the sidecar's own.
+// What candidates take from the sidecar. Those that need the model. Schedules for the wanted bits,
+// from the sidecar's sensitivity or one that is measured on the calibration text; the last one is
+// saved. Then the one from a file, and the sidecar's own.
 Status add_candidates(const EvalFlags& flags, const GgufModel& model,
                       std::vector<std::unique_ptr<bench::Candidate>>* candidates) {
     const auto layers = static_cast<size_t>(model.hparams().n_layers);
     const auto head_dim = static_cast<uint32_t>(model.hparams().head_dim);
     for (const auto& candidate : *candidates)
         if (flags.options.sidecar != nullptr) QUIRE_TRY(candidate->use(*flags.options.sidecar));
-    const std::vector<std::string> ec = ec_names(flags);
-    if (!ec.empty()) {
-        if (flags.options.sidecar == nullptr)
-            return make_error(Code::invalid,
-                              ec.front() + " needs --sidecar FILE, from `quire calibrate MODEL`");
-        auto added = bench::ec_candidates(model, *flags.options.sidecar, ec);
-        if (!added.ok()) return added.error();
-        for (auto& one : *added) candidates->push_back(std::move(one));
+    QUIRE_TRY(add_of_model(flags, model, candidates));
+    if (flags.options.sidecar != nullptr && !flags.options.sidecar->bits.empty()) {
+        bench::Schedule schedule = bench::Schedule::of(*flags.options.sidecar);
+        schedule.skip_layers = flags.skip_layers;
+        candidates->push_back(bench::scheduled_candidate("sidecar", std::move(schedule)));
     }
-    if (flags.options.sidecar != nullptr && !flags.options.sidecar->bits.empty())
-        candidates->push_back(
-            bench::scheduled_candidate("sidecar", bench::Schedule::of(*flags.options.sidecar)));
     if (!flags.schedules.empty()) {
         auto sensitivity = knows_sensitivity(flags)
                                ? bench::Sensitivity::of(*flags.options.sidecar)
                                : bench::measure_sensitivity(model, flags.options);
         if (!sensitivity.ok()) return sensitivity.error();
         for (const double bits : flags.schedules) {
-            const bench::Schedule schedule =
-                bench::allocate_joined(*sensitivity, bits, head_dim, model.kv_layout(16));
+            const bench::Schedule schedule = bench::allocate_joined(
+                *sensitivity, bits, head_dim, model.kv_layout(16), flags.skip_layers);
             candidates->push_back(bench::scheduled_candidate(bench::schedule_name(bits), schedule));
             if (flags.save_schedule.empty()) continue;
             std::ofstream out(flags.save_schedule);
@@ -215,6 +242,7 @@ Status add_candidates(const EvalFlags& flags, const GgufModel& model,
     if (!text.ok()) return text.error();
     auto schedule = bench::Schedule::from_yaml(*text, layers);
     if (!schedule.ok()) return schedule.error();
+    schedule->skip_layers = flags.skip_layers;
     candidates->push_back(
         bench::scheduled_candidate(flags.schedule_file, std::move(schedule).value()));
     return {};
@@ -236,13 +264,27 @@ Status keep_fitting(const EvalFlags& flags, const GgufModel& model,
 
 uint64_t tokens_to_compute(const EvalFlags& flags, const GgufModel& model, size_t candidates,
                            const Measures& measures) {
-    candidates += ec_names(flags).size() + flags.schedules.size() + !flags.schedule_file.empty() +
+    candidates += ec_names(flags).size() +
+                  static_cast<size_t>(std::ranges::count_if(flags.caches, is_served)) +
+                  flags.schedules.size() + !flags.schedule_file.empty() +
                   (flags.options.sidecar != nullptr && !flags.options.sidecar->bits.empty());
     uint64_t tokens = bench::means_tokens(flags.options) +
                       bench::judged_tokens(candidates, flags.options) + measures.tokens(candidates);
     if (!flags.schedules.empty() && !knows_sensitivity(flags))
         tokens += bench::sensitivity_tokens(model, flags.options);
     return tokens;
+}
+
+Status check_skipped(const std::vector<uint32_t>& layers, const GgufModel& model) {
+    const auto of_model = static_cast<uint32_t>(model.hparams().n_layers);
+    for (const uint32_t layer : layers)
+        if (layer >= of_model)
+            return make_error(Code::invalid, fmt::format("--skip-layers: there is no layer {}; "
+                                                         "this model has {}, from 0 on",
+                                                         layer, of_model));
+    if (layers.size() == of_model)
+        return make_error(Code::invalid, "--skip-layers: no layer is left to be coded");
+    return {};
 }
 
 // Everything that takes long.
@@ -276,11 +318,8 @@ int run(EvalFlags flags) {
     auto model = GgufModel::open(named.path);
     if (!model.ok()) return fail("eval", model.error().message);
 
-    for (const uint32_t layer : flags.skip_layers)
-        if (layer >= static_cast<uint32_t>((*model)->hparams().n_layers))
-            return fail("eval", fmt::format("--skip-layers: there is no layer {}; this model has "
-                                            "{}, from 0 on",
-                                            layer, (*model)->hparams().n_layers));
+    if (auto checked = check_skipped(flags.skip_layers, **model); !checked.ok())
+        return fail("eval", checked.error().message);
     if (flags.options.threads == 0) flags.options.threads = machine_cores();
     if (auto kept = keep_fitting(flags, **model, &*candidates); !kept.ok())
         return fail("eval", kept.error().message);
@@ -323,8 +362,7 @@ int run_eval(int argc, const char* const* argv) {
                    "names, separated by commas; none: a ladder and all peers")
         ->delimiter(',');
     app.add_option("--skip-layers", flags.skip_layers,
-                   "by number from 0: they stay 16 bit in those of --caches that are ours, but ec")
-        ->needs("--caches")
+                   "by number from 0: they stay 16 bit in every cache that is ours, schedules too")
         ->delimiter(',');
     app.add_option("--schedule", flags.schedules,
                    "bits a number: add the best widths per layer for them, from measured "
@@ -343,8 +381,10 @@ int run_eval(int argc, const char* const* argv) {
         ->check(CLI::Range(128, 1 << 20));
     app.add_option("--threads", flags.options.threads, "that compute; 0: every core")
         ->check(CLI::Range(0, 512));
-    app.add_option("--sink-tokens", flags.options.exact.sinks,
-                   "first tokens that stay 16 bit, for every cache; a multiple of 16 (16)");
+    const auto* sinks = app.add_option(
+        "--sink-tokens", flags.options.exact.sinks,
+        "first tokens that stay 16 bit, for every cache; a multiple of 16 (16; what is served: "
+        "64)");
     app.add_option("--tail-tokens", flags.options.exact.tail,
                    "newest tokens that stay 16 bit, the span at hand included, for every cache; a "
                    "multiple of 64 (64)");
@@ -356,6 +396,10 @@ int run_eval(int argc, const char* const* argv) {
     app.footer(std::string(kFooter) + peers + "\n");
     if (auto code = parse_flags(app, argc, argv)) return *code;
     log::configure({.level = log::Level::error});
+    flags.sinks_given = sinks->count() > 0;
+    std::ranges::sort(flags.skip_layers);
+    flags.skip_layers.erase(std::ranges::unique(flags.skip_layers).begin(),
+                            flags.skip_layers.end());
     flags.options.layer_errors = !flags.measures.no_layer_errors;
     if (flags.caches.empty() && flags.schedules.empty()) flags.schedules = bench::eval_bar_bits();
     return run(std::move(flags));

@@ -18,9 +18,11 @@ std::string first_difference(const EvalRow& row) {
     return d.first_difference == d.positions ? "none" : std::to_string(d.first_difference);
 }
 
-const char* label(const EvalRow& row) {
+std::string label(const EvalRow& row, const bench::ExactTokens& exact) {
     if (row.noise_floor) return " (noise of 16 bits)";
-    return row.reference ? " (peer)" : "";
+    if (row.reference) return " (peer)";
+    if (row.exact == exact) return "";
+    return fmt::format(" (first {}, newest {} exact)", row.exact.sinks, row.exact.tail);
 }
 
 }  // namespace
@@ -49,7 +51,7 @@ std::string eval_text(const EvalReport& report) {
                      {"first other token", Align::right}});
     for (const EvalRow& row : by_bits(report.rows)) {
         const bench::Divergence& d = row.divergence;
-        table.row({row.name + label(row), fmt::format("{:.3f}", row.bits),
+        table.row({row.name + label(row, report.exact), fmt::format("{:.3f}", row.bits),
                    fmt::format("{:.3f}", row.total_bits), fmt::format("{:.2e}", d.mean),
                    fmt::format("{:.2e}", d.median), fmt::format("{:.2e}", d.p99),
                    fmt::format("{:.2e}", d.p999), fmt::format("{:.2e}", d.max),
@@ -75,6 +77,8 @@ std::string eval_json(const EvalReport& report) {
                         {"noise_floor", row.noise_floor},
                         {"bits", row.bits},
                         {"total_bits", row.total_bits},
+                        {"sink_tokens", row.exact.sinks},
+                        {"tail_tokens", row.exact.tail},
                         {"kl_mean", d.mean},
                         {"kl_median", d.median},
                         {"kl_p99", d.p99},
