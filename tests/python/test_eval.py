@@ -93,6 +93,30 @@ def test_what_is_served_is_a_row(model):
     assert 0.1 < served["kl_mean"] / plain["kl_mean"] < 10  # without a sidecar both have no mean
 
 
+def test_a_model_writes_its_own_text(model, tmp_path):
+    saved = tmp_path / "own.txt"
+    arguments = ["--caches", "k4v4", "--generate", 128, "--no-noise-floor", "--no-layer-errors",
+                 "--greedy", 0, "--keys", 0, "--json"]
+    run = quire_eval(model, *arguments, "--seed", 3, "--save-text", saved)
+    assert run.returncode == 0, run.stderr
+    assert "tokens written by the model" in run.stderr
+    report = json.loads(run.stdout)
+    assert report["text"] == "the model's own text (seed 3)"
+    assert report["tokens"] == 128
+    assert report["rows"][0]["positions"] == 64
+    assert saved.read_text().startswith("The history of the town begins")
+    assert len(saved.read_text()) > 128
+    for arguments, complaint in [
+        (["--generate", 128, "--text", saved], "--generate"),
+        (["--save-text", saved], "--generate"),
+        (["--generate", 9000], "--generate: 9000 tokens and a prompt are past the model's "
+                               "context of 8192"),
+        (["--generate", 128, "--tokens", 512], "512"),
+    ]:
+        run = quire_eval(model, "--caches", "k8v8", *arguments)
+        assert run.returncode == 2 and complaint in run.stderr, run.stderr
+
+
 def test_what_cannot_be_measured_is_named(model, tmp_path):
     short = tmp_path / "short.txt"
     short.write_text("Too short.")

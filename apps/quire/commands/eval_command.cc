@@ -12,6 +12,7 @@
 #include "apps/quire/commands/commands.h"
 #include "apps/quire/commands/eval_measures.h"
 #include "apps/quire/commands/eval_report.h"
+#include "apps/quire/commands/eval_tokens.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/progress.h"
@@ -21,7 +22,6 @@
 #include "bench/eval/served.h"
 #include "bench/eval/skipping.h"
 #include "bench/places.h"
-#include "bench/text.h"
 #include "codec/ec/ec.h"
 #include "engine/model/vocab.h"
 
@@ -75,12 +75,10 @@ constexpr const char* kDefaults[] = {"fp8_e4m3_token:plain",
 // With a sidecar that has ec's section.
 constexpr const char* kColdDefaults[] = {"ec:4",   "ec:3.2", "ec:2.6", "ec:2.1",
                                          "ec:1.7", "ec:1.3", "ec:1",   "ec:0.7"};
-constexpr uint32_t kCalibrationTokens = 2048;
 
 struct EvalFlags {
     std::string model;
-    std::string text;
-    std::string calibration;
+    TextFlags text;
     std::string svg;
     std::vector<std::string> caches;
     std::vector<uint32_t> skip_layers;
@@ -93,12 +91,6 @@ struct EvalFlags {
     bool sinks_given = false;
     bench::EvalOptions options;
 };
-
-Result<std::string> read_text(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    if (!in) return make_error(Code::io, "cannot read the text " + path);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-}
 
 bool is_ec(const std::string& name) {
     return bench::ec_bits(name).has_value();
@@ -140,34 +132,6 @@ Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(const Eva
                                                              flags.skip_layers));
     }
     return candidates;
-}
-
-// The judged text, and the calibration's tokens into `options`. Without files: Quire's own
-// documents, their beginning for calibration and their end for judging.
-Result<std::vector<TokenId>> find_tokens(const EvalFlags& flags, const Vocab& vocab,
-                                         bench::EvalOptions* options) {
-    std::string texts[2] = {std::string(bench::whole_text()), std::string(bench::whole_text())};
-    const std::string* paths[2] = {&flags.text, &flags.calibration};
-    std::vector<TokenId> tokens[2];
-    for (int i = 0; i < 2; ++i) {
-        if (!paths[i]->empty()) {
-            auto text = read_text(*paths[i]);
-            if (!text.ok()) return text.error();
-            texts[i] = std::move(text).value();
-        }
-        auto read = vocab.tokenize(texts[i], true);
-        if (!read.ok()) return read.error();
-        tokens[i] = std::move(read).value();
-    }
-    const size_t want = size_t{options->tokens} + 1;
-    if (flags.text.empty() && tokens[0].size() > want) {
-        const TokenId first = tokens[0].front();
-        tokens[0].erase(tokens[0].begin(), tokens[0].end() - static_cast<std::ptrdiff_t>(want));
-        tokens[0].front() = first;
-    }
-    if (tokens[1].size() > kCalibrationTokens) tokens[1].resize(kCalibrationTokens);
-    options->calibration = std::move(tokens[1]);
-    return std::move(tokens[0]);
 }
 
 std::vector<std::string> ec_names(const EvalFlags& flags) {
@@ -313,11 +277,8 @@ int run(EvalFlags flags) {
     if (!candidates.ok()) return fail("eval", candidates.error().message);
     auto vocab = Vocab::open(named.path);
     if (!vocab.ok()) return fail("eval", vocab.error().message);
-    auto text = find_tokens(flags, **vocab, &flags.options);
-    if (!text.ok()) return fail("eval", text.error().message);
     auto model = GgufModel::open(named.path);
     if (!model.ok()) return fail("eval", model.error().message);
-
     if (auto checked = check_skipped(flags.skip_layers, **model); !checked.ok())
         return fail("eval", checked.error().message);
     if (flags.options.threads == 0) flags.options.threads = machine_cores();
@@ -330,8 +291,14 @@ int run(EvalFlags flags) {
         sidecar = std::move(read).value();
         flags.options.sidecar = &sidecar.sidecar;
     }
+    if (auto exact = bench::check_exact_tokens(flags.options.exact, flags.options.tokens);
+        !exact.ok())
+        return fail("eval", exact.error().message);
+    const uint64_t seed = flags.measures.seed;
+    auto text = find_tokens(flags.text, **vocab, **model, seed, &flags.options);
+    if (!text.ok()) return fail("eval", text.error().message);
     EvalReport report{.model = named.name,
-                      .text = flags.text.empty() ? "Quire's documents" : flags.text,
+                      .text = text_source(flags.text, seed),
                       .tokens = flags.options.tokens,
                       .exact = flags.options.exact,
                       .rows = {},
@@ -355,7 +322,6 @@ int run_eval(int argc, const char* const* argv) {
         "Judges codecs of the cache on a model: divergence, top-1, perplexity at equal bits.",
         "quire eval");
     EvalFlags flags;
-    flags.options.tokens = 2048;
     flags.options.threads = 0;
     app.add_option("MODEL", flags.model, "a GGUF file")->required();
     app.add_option("--caches", flags.caches,
@@ -373,12 +339,7 @@ int run_eval(int argc, const char* const* argv) {
     app.add_option("--schedule-file", flags.schedule_file, "add the schedule of this YAML file");
     app.add_option("--sidecar", flags.sidecar,
                    "a file of `quire calibrate`: its means, sensitivity and schedule");
-    app.add_option("--text", flags.text, "a file to judge on; none: Quire's own documents");
-    app.add_option("--calibration", flags.calibration,
-                   "a file to learn means from; not the judged one");
-    app.add_option("--tokens", flags.options.tokens,
-                   "of the text; the second half is judged (2048)")
-        ->check(CLI::Range(128, 1 << 20));
+    add_text_flags(&app, &flags.text);
     app.add_option("--threads", flags.options.threads, "that compute; 0: every core")
         ->check(CLI::Range(0, 512));
     const auto* sinks = app.add_option(
@@ -396,6 +357,7 @@ int run_eval(int argc, const char* const* argv) {
     app.footer(std::string(kFooter) + peers + "\n");
     if (auto code = parse_flags(app, argc, argv)) return *code;
     log::configure({.level = log::Level::error});
+    flags.options.tokens = wanted_tokens(flags.text);
     flags.sinks_given = sinks->count() > 0;
     std::ranges::sort(flags.skip_layers);
     flags.skip_layers.erase(std::ranges::unique(flags.skip_layers).begin(),

@@ -30,7 +30,7 @@ void add_measure_flags(CLI::App* app, MeasureFlags* flags) {
     app->add_option("--key-tokens", flags->key_tokens,
                     "of each such text, at most --tokens (512, or --tokens if that is less)")
         ->check(CLI::Range(64, 1 << 20));
-    app->add_option("--seed", flags->seed, "of the planted keys (1)");
+    app->add_option("--seed", flags->seed, "of the planted keys, and of --generate (1)");
 }
 
 uint64_t Measures::tokens(size_t candidates) const {
