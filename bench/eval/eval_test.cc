@@ -293,16 +293,14 @@ TEST(Schedules, LeaveSkippedLayersOutOfTheirBits) {
     }
 }
 
-TEST(Schedules, ComeBackFromTheirFileAndBadOnesAreRefused) {
-    const Schedule schedule{{6, 2}, {4, 8}};
-    const auto back = Schedule::from_yaml(schedule.yaml(), 2);
-    ASSERT_TRUE(back.ok());
-    EXPECT_EQ(back->k_bits, schedule.k_bits);
-    EXPECT_EQ(back->v_bits, schedule.v_bits);
-    for (const char* bad :
-         {"", "layers: 3", "layers: [{k: 6, v: 4}]", "{", "layers: [{k: 6, v: 4}, {k: 9, v: 4}]",
-          "layers: [{k: 6, v: 4}, {k: six, v: 4}]", "layers: [1, 2]"})
-        EXPECT_FALSE(Schedule::from_yaml(bad, 2).ok()) << bad;
+TEST(Schedules, ComeBackFromTheirFile) {
+    const Schedule schedule{{6, 2, 3}, {4, 8, 5}, {1}};
+    const auto back = parse_schedule(schedule_yaml(schedule.by_layer()), 3);
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    EXPECT_EQ(Schedule::of(*back).k_bits, schedule.k_bits);
+    EXPECT_EQ(Schedule::of(*back).v_bits, schedule.v_bits);
+    EXPECT_EQ(Schedule::of(*back).skip_layers, schedule.skip_layers);
+    EXPECT_EQ(scheduled_candidate("s", schedule)->schedule(), schedule.by_layer());
 }
 
 }  // namespace

@@ -91,6 +91,7 @@ class Run {
                            .total_bits = (bits * (n - exact.mean()) + 16 * exact.mean()) / n,
                            .divergence = tallies_[c].result(),
                            .layer_errors = {},
+                           .schedule = candidates_[c]->schedule(),
                            .greedy = {},
                            .keys = {}});
             if (options_.layer_errors) out.back().layer_errors = attention_.relative_rms(c);

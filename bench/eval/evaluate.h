@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct EvalRow {
     // [layers] relative RMS error of attention's output over the judged positions; empty: not asked
     // for.
     std::vector<double> layer_errors;
+    std::optional<LayerSchedule> schedule;  // of rows with widths per layer
     // Of greedy.h and keys.h, for whoever asks them; evaluate() leaves both empty.
     Greedy greedy;
     std::vector<bool> keys;

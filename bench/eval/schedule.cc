@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include "base/check.h"
 #include "bench/eval/skipping.h"
@@ -30,6 +29,7 @@ class Scheduled final : public Candidate {
     }
     std::string name() const override { return name_ + skipped_suffix(schedule_.skip_layers); }
     double bits(uint32_t head_dim) const override { return schedule_.bits(head_dim); }
+    std::optional<LayerSchedule> schedule() const override { return schedule_.by_layer(); }
     void apply(const KvSpan& span) const override {
         if (!schedule_.skips(span.layer)) layers_[span.layer]->apply(span);
     }
@@ -76,12 +76,6 @@ uint32_t probes_at_once(const GgufModel& model, const EvalOptions& options) {
     return static_cast<uint32_t>(std::max<uint64_t>(1, kProbeMemoryBytes / cache));
 }
 
-Error bad_schedule(const std::string& why) {
-    return make_error(Code::invalid, "the schedule " + why +
-                                         "; `quire eval --schedule BITS --save-schedule FILE` "
-                                         "writes a sound one");
-}
-
 }  // namespace
 
 double Schedule::coded_bits(uint32_t head_dim) const {
@@ -104,43 +98,23 @@ bool Schedule::skips(size_t layer) const {
     return std::ranges::find(skip_layers, layer) != skip_layers.end();
 }
 
-std::string Schedule::yaml() const {
-    std::string out = "layers:\n";
-    for (size_t l = 0; l < k_bits.size(); ++l)
-        out += fmt::format("  - {{k: {}, v: {}}}\n", k_bits[l], v_bits[l]);
+LayerSchedule Schedule::by_layer() const {
+    LayerSchedule out{{}, skip_layers};
+    for (size_t l = 0; l < k_bits.size(); ++l) out.bits.push_back({k_bits[l], v_bits[l]});
     return out;
 }
 
-Result<Schedule> Schedule::from_yaml(std::string_view text, size_t layers) {
-    try {
-        const YAML::Node lines = YAML::Load(std::string(text))["layers"];
-        if (!lines || !lines.IsSequence()) return bad_schedule("has no list of layers");
-        if (lines.size() != layers)
-            return bad_schedule(
-                fmt::format("has {} layers and the model {}", lines.size(), layers));
-        Schedule schedule;
-        for (const YAML::Node& line : lines) {
-            const int k = line["k"].as<int>();
-            const int v = line["v"].as<int>();
-            for (const int width : {k, v})
-                if (width < kMinBits || width > kMaxBits)
-                    return bad_schedule(fmt::format("has a width of {} bits, not 2 to 8", width));
-            schedule.k_bits.push_back(static_cast<uint8_t>(k));
-            schedule.v_bits.push_back(static_cast<uint8_t>(v));
-        }
-        return schedule;
-    } catch (const YAML::Exception& e) {
-        return bad_schedule(std::string("cannot be read: ") + e.what());
+Schedule Schedule::of(const LayerSchedule& schedule) {
+    Schedule out{{}, {}, schedule.skip_layers};
+    for (const codec::LayerBits& bits : schedule.bits) {
+        out.k_bits.push_back(bits.k);
+        out.v_bits.push_back(bits.v);
     }
+    return out;
 }
 
 Schedule Schedule::of(const codec::Sidecar& sidecar) {
-    Schedule s;
-    for (const codec::LayerBits& bits : sidecar.bits) {
-        s.k_bits.push_back(bits.k);
-        s.v_bits.push_back(bits.v);
-    }
-    return s;
+    return of(LayerSchedule{sidecar.bits});
 }
 
 void Schedule::store(codec::Sidecar* sidecar) const {

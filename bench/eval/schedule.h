@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -15,6 +14,7 @@
 #include "bench/eval/evaluate.h"
 #include "codec/sidecar.h"
 #include "core/kv_layout.h"
+#include "engine/model/schedule_file.h"
 
 namespace quire::bench {
 
@@ -27,13 +27,12 @@ struct Schedule {
     // The same over layers that are coded.
     double coded_bits(uint32_t head_dim) const;
     bool skips(size_t layer) const;
-    // "layers:" and a line {k: 6, v: 4} for each.
-    std::string yaml() const;
+    // As people read it (engine/model/schedule_file.h), and from there.
+    LayerSchedule by_layer() const;
+    static Schedule of(const LayerSchedule& schedule);
     // The sidecar's widths, and into one. REQUIRES: it has some.
     static Schedule of(const codec::Sidecar& sidecar);
     void store(codec::Sidecar* sidecar) const;
-    // invalid: not such a file, other than `layers` lines, or a width outside 2 to 8.
-    static Result<Schedule> from_yaml(std::string_view text, size_t layers);
 };
 
 struct Sensitivity {

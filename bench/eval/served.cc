@@ -24,6 +24,14 @@ class Served final : public Candidate {
         : name_(std::move(name)), cache_(std::move(cache)) {}
     std::string name() const override { return name_; }
     double bits(uint32_t) const override { return cache_->bits(); }
+    std::optional<LayerSchedule> schedule() const override {
+        const KvCoding& coding = cache_->coding();
+        if (!coding.scheduled) return std::nullopt;
+        LayerSchedule out{{}, {coding.exact_layers.begin(), coding.exact_layers.end()}};
+        for (const codec::CodecSpec& spec : coding.layer_specs)
+            out.bits.push_back({spec.k_bits, spec.v_bits});
+        return out;
+    }
     const ServedCache* served() const override { return cache_.get(); }
     void apply(const KvSpan&) const override { QUIRE_CHECK(false, "the engine codes its pages"); }
 

@@ -36,6 +36,7 @@ struct ServeOptions {
     std::vector<std::string> kv_codecs_allowed;  // further ones, that requests may ask for
     uint32_t kv_sinks = 0;                       // tokens
     std::vector<uint32_t> kv_skip_layers;        // that no codec is for
+    std::string kv_schedule;                     // a file; empty: the sidecar's widths
     std::string kv_sidecar;                      // empty: none
     std::string kv_codec_cold;                   // "none": slabs on disk are as in memory
     uint32_t cold_cpu_percent = 0;               // of a core, that packing takes at most

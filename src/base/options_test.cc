@@ -174,6 +174,11 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
                     HasSubstr("'" + std::string(bad) + "' is none"));
     EXPECT_THAT(problem(options({{"kv_skip_layers", "0"}})), HasSubstr("with a kv-codec only"));
     EXPECT_THAT(problem(options({{"kv_codec", ""}})), HasSubstr("kv-codec is empty"));
+    EXPECT_THAT(problem(options({{"kv_codec", "k6v4"}, {"kv_schedule", "x"}})),
+                HasSubstr("kv-schedule is of use with kv-codec schedule only"));
+    EXPECT_EQ(options({{"kv_codec", "k6v4"}, {"kv_codec_allow", "schedule"}, {"kv_schedule", "x"}})
+                  ->kv_schedule,
+              "x");
     EXPECT_THAT(problem(options({{"kv_sidecar", "x"}})), HasSubstr("kv-codec-cold only"));
     EXPECT_THAT(problem(options({{"kv_codec_cold", "zstd"}})), HasSubstr("--disk DIR"));
     EXPECT_THAT(problem(options({{"kv_codec_cold", ""}})), HasSubstr("kv-codec-cold is empty"));

@@ -42,6 +42,8 @@ struct EngineOptions {
     std::vector<std::string> kv_codecs_allowed;
     uint32_t kv_sink_tokens = 64;          // stay 16 bit with a codec
     std::vector<uint32_t> kv_skip_layers;  // so do these, by number
+    // A file with the widths of codec "schedule"; empty: the sidecar's.
+    std::string kv_schedule;
     std::string kv_sidecar;                // of what codecs learned of the model; empty: none
     std::string kv_codec_cold;       // how slabs are packed on disk; "" or "none": they are not
     uint32_t cold_cpu_percent = 50;  // of a core, that packing takes at most

@@ -111,7 +111,7 @@ def test_a_model_writes_its_own_text(model, tmp_path):
         (["--save-text", saved], "--generate"),
         (["--generate", 9000], "--generate: 9000 tokens and a prompt are past the model's "
                                "context of 8192"),
-        (["--generate", 128, "--tokens", 512], "512"),
+        (["--generate", 128, "--tokens", 512], "--tokens 512: more than the 128"),
     ]:
         run = quire_eval(model, "--caches", "k8v8", *arguments)
         assert run.returncode == 2 and complaint in run.stderr, run.stderr

@@ -196,19 +196,19 @@ Status add_candidates(const EvalFlags& flags, const GgufModel& model,
             candidates->push_back(bench::scheduled_candidate(bench::schedule_name(bits), schedule));
             if (flags.save_schedule.empty()) continue;
             std::ofstream out(flags.save_schedule);
-            out << schedule.yaml();
+            out << schedule_yaml(schedule.by_layer());
             if (!out.flush())
                 return make_error(Code::io, "cannot write the schedule " + flags.save_schedule);
         }
     }
     if (flags.schedule_file.empty()) return {};
-    auto text = read_text(flags.schedule_file);
-    if (!text.ok()) return text.error();
-    auto schedule = bench::Schedule::from_yaml(*text, layers);
+    auto schedule = read_schedule(flags.schedule_file, layers);
     if (!schedule.ok()) return schedule.error();
-    schedule->skip_layers = flags.skip_layers;
+    std::vector<uint32_t> skipped;
+    std::ranges::set_union(schedule->skip_layers, flags.skip_layers, std::back_inserter(skipped));
+    schedule->skip_layers = std::move(skipped);
     candidates->push_back(
-        bench::scheduled_candidate(flags.schedule_file, std::move(schedule).value()));
+        bench::scheduled_candidate(flags.schedule_file, bench::Schedule::of(*schedule)));
     return {};
 }
 
@@ -336,7 +336,8 @@ int run_eval(int argc, const char* const* argv) {
         ->delimiter(',')
         ->check(CLI::Range(2.1, 8.5));
     app.add_option("--save-schedule", flags.save_schedule, "write the last --schedule as YAML");
-    app.add_option("--schedule-file", flags.schedule_file, "add the schedule of this YAML file");
+    app.add_option("--schedule-file", flags.schedule_file,
+                   "add the schedule of this YAML file, as the report prints it");
     app.add_option("--sidecar", flags.sidecar,
                    "a file of `quire calibrate`: its means, sensitivity and schedule");
     add_text_flags(&app, &flags.text);

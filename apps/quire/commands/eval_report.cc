@@ -58,7 +58,7 @@ std::string eval_text(const EvalReport& report) {
                    fmt::format("{:.2f} %", d.top1 * 100), fmt::format("{:.5f}", d.perplexity_ratio),
                    first_difference(row)});
     }
-    out += table.text() + eval_details_text(report);
+    out += table.text() + eval_details_text(report) + eval_schedules_text(report);
     const std::vector<std::string> below = peers_below(report.rows);
     const bool peers = std::ranges::any_of(report.rows, &EvalRow::reference);
     if (peers)

@@ -105,6 +105,10 @@ Result<std::vector<TokenId>> find_tokens(const TextFlags& flags, const Vocab& vo
     if (!learned.ok()) return learned;
     if (learned->size() > kCalibrationTokens) learned->resize(kCalibrationTokens);
     options->calibration = std::move(learned).value();
+    if (flags.generate && options->tokens > *flags.generate)
+        return make_error(Code::invalid, fmt::format("--tokens {}: more than the {} that "
+                                                     "--generate lets the model write",
+                                                     options->tokens, *flags.generate));
     if (flags.generate) return own_text(flags, vocab, model, seed, options->threads);
     auto text = read_tokens(flags.text, vocab);
     if (!text.ok()) return text;

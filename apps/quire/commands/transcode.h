@@ -18,6 +18,7 @@ struct TranscodeFlags {
     uint32_t kv_sinks = 64;
     std::vector<uint32_t> kv_skip_layers;
     uint32_t block_tokens = 0;  // 0: what most blocks of the source have
+    std::string kv_schedule;
     std::string kv_sidecar;
     bool json = false;
 };

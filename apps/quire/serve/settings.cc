@@ -63,6 +63,7 @@ Result<EngineOptions> engine_options(const ServeOptions& options) {
     out.kv_codecs_allowed = options.kv_codecs_allowed;
     out.kv_sink_tokens = options.kv_sinks;
     out.kv_skip_layers = options.kv_skip_layers;
+    out.kv_schedule = options.kv_schedule;
     out.kv_sidecar = options.kv_sidecar;
     out.kv_codec_cold = options.kv_codec_cold;
     out.cold_cpu_percent = options.cold_cpu_percent;
