@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "codec/sidecar.h"
+#include "engine/model/schedule_file.h"
 
 namespace quire::bench {
 
@@ -35,6 +37,8 @@ struct KvSpan {
     const float* k_means = nullptr;  // [tokens][head_dim] k_before at each token's position
 };
 
+class ServedCache;
+
 class Candidate {
  public:
     virtual ~Candidate() = default;
@@ -51,6 +55,10 @@ class Candidate {
     virtual bool reference() const { return false; }
     // Neither ours nor a peer: what another 16-bit format does to the model.
     virtual bool noise_floor() const { return false; }
+    // Of those with widths per layer.
+    virtual std::optional<LayerSchedule> schedule() const { return std::nullopt; }
+    // Not null: the engine codes pages itself, by this; nothing is applied.
+    virtual const ServedCache* served() const { return nullptr; }
     // Any thread.
     virtual void apply(const KvSpan& span) const = 0;
     // All heads of all layers of the same tokens, in the order of layers and heads. For codecs that

@@ -2,16 +2,27 @@
 
 #include <algorithm>
 
+#include "bench/eval/served.h"
+
 namespace quire::bench {
 
 Result<CodedSequence> CodedSequence::create(Forward* forward, const Candidate* candidate,
-                                            const ModelMeans* means, uint32_t tokens) {
-    auto pages = KvPages::create(forward->layout(), tokens);
-    if (!pages.ok()) return pages.error();
+                                            const ModelMeans* means, uint32_t tokens,
+                                            const ExactTokens& exact) {
     CodedSequence sequence;
     sequence.forward_ = forward;
+    if (candidate != nullptr) sequence.served_ = candidate->served();
+    if (sequence.served_ != nullptr) {
+        auto own = sequence.served_->forward(*forward);
+        if (!own.ok()) return own.error();
+        sequence.own_ = std::move(own).value();
+        sequence.forward_ = sequence.own_.get();
+    }
+    auto pages = KvPages::create(sequence.forward_->layout(), tokens);
+    if (!pages.ok()) return pages.error();
     sequence.candidate_ = candidate;
     sequence.means_ = means;
+    sequence.exact_ = exact;
     sequence.pages_ = std::move(pages).value();
     return sequence;
 }
@@ -23,7 +34,12 @@ Result<std::span<const float>> CodedSequence::step(TokenSpan tokens, uint32_t at
     auto result = forward_->step({&s, 1});
     if (!result.ok()) return result.error();
     const uint32_t end = at + static_cast<uint32_t>(tokens.size());
-    if (end % kSpanTokens == 0) close(end - kSpanTokens, end);
+    if (served_ != nullptr) {
+        if (end % kSpanTokens == 0) QUIRE_TRY(served_->settle(&pages_, end / kSpanTokens - 1));
+        return result->logits;
+    }
+    closed_ = std::min(closed_, at);
+    if (end % kSpanTokens == 0 && end > exact_.closed_tail()) close(end - exact_.closed_tail());
     return result->logits;
 }
 
@@ -47,8 +63,9 @@ Result<uint32_t> CodedSequence::run(
     return done;
 }
 
-void CodedSequence::close(uint32_t first, uint32_t last) {
-    first = std::max(first, kSinkTokens);
+void CodedSequence::close(uint32_t last) {
+    const uint32_t first = std::max(closed_, exact_.sinks);
+    closed_ = std::max(closed_, last);
     if (candidate_ == nullptr || first >= last) return;
     // Kept for all heads, so that a candidate may look at other layers.
     struct Head {

@@ -48,6 +48,41 @@ TEST_F(CodedSequences, CodeClosedSpansOnceAndNeverTheSinks) {
     EXPECT_EQ(nothing.seen, (Pairs{{16, 48}, {64, 64}}));
 }
 
+TEST_F(CodedSequences, KeepSinksAndTailOfAnySize) {
+    using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
+    const auto seen = [&](const ExactTokens& exact) {
+        const Damage nothing(1);
+        auto sequence = CodedSequence::create(forward_.get(), &nothing, tiny_.means.get(), 320,
+                                              exact);
+        EXPECT_TRUE(sequence.ok());
+        const auto tokens = random_tokens(300, 7);
+        const auto ignore = [](uint32_t, std::span<const float>) { return true; };
+        EXPECT_TRUE(sequence->run(TokenSpan(tokens).first(260), 0, 0, ignore).ok());
+        // From an earlier position again: what is coded is not coded twice.
+        EXPECT_TRUE(sequence->run(TokenSpan(tokens).subspan(192), 192, 0, ignore).ok());
+        return nothing.seen;
+    };
+    EXPECT_EQ(seen({.sinks = 0, .tail = 128}), (Pairs{{0, 64}, {64, 64}, {128, 64}}));
+    EXPECT_EQ(seen({.sinks = 80, .tail = 128}), (Pairs{{80, 48}, {128, 64}}));
+    EXPECT_EQ(seen({.sinks = 64, .tail = 192}), (Pairs{{64, 64}}));
+    EXPECT_EQ(seen({.sinks = 16, .tail = 320}), Pairs{});
+}
+
+TEST(ExactTokens, AreRefusedByTheNameOfTheirOption) {
+    EXPECT_TRUE(check_exact_tokens({}, 128).ok());
+    EXPECT_TRUE(check_exact_tokens({.sinks = 0, .tail = 64}, 128).ok());
+    EXPECT_TRUE(check_exact_tokens({.sinks = 64, .tail = 448}, 1024).ok());
+    const auto refused = [](const ExactTokens& exact, const char* option) {
+        const Status bad = check_exact_tokens(exact, 1024);
+        return bad.code() == Code::invalid && bad.error().message.starts_with(option);
+    };
+    EXPECT_TRUE(refused({.sinks = 20}, "--sink-tokens 20:"));
+    EXPECT_TRUE(refused({.tail = 0}, "--tail-tokens 0:"));
+    EXPECT_TRUE(refused({.tail = 100}, "--tail-tokens 100:"));
+    EXPECT_TRUE(refused({.sinks = 512}, "--sink-tokens 512 and --tail-tokens 64 leave nothing"));
+    EXPECT_TRUE(refused({.tail = 576}, "--sink-tokens 16 and --tail-tokens 576 leave nothing"));
+}
+
 TEST_F(CodedSequences, DoNotDependOnHowTheTextIsCut) {
     const Damage half(0.5f);
     EXPECT_EQ(logits(&half, 1), logits(&half, 100));

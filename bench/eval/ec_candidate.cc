@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "bench/eval/means.h"
+#include "bench/eval/skipping.h"
 #include "codec/ec/layered.h"
 
 namespace quire::bench {
@@ -141,6 +142,14 @@ class Ec final : public Candidate {
     mutable std::atomic<uint64_t> numbers_ = 0;
 };
 
+Error refused(const std::string& name, const Error& why, bool skips) {
+    const bool foretold = skips && why.code == Code::unsupported;
+    return make_error(why.code, name + ": " + why.message +
+                                    (foretold ? ": layers that --skip-layers names foretell later "
+                                                "ones; skip the last ones, or leave ec out"
+                                              : ""));
+}
+
 }  // namespace
 
 std::optional<EcBits> ec_bits(const std::string& name) {
@@ -159,24 +168,33 @@ std::optional<EcBits> ec_bits(const std::string& name) {
 }
 
 Result<std::vector<std::unique_ptr<Candidate>>> ec_candidates(
-    const GgufModel& model, const codec::Sidecar& sidecar, const std::vector<std::string>& names) {
+    const GgufModel& model, const codec::Sidecar& sidecar, const std::vector<std::string>& names,
+    const std::vector<uint32_t>& skip) {
     auto learned = codec::ec::Model::of(sidecar);
     if (!learned.ok()) return learned.error();
     auto means = ModelMeans::from(model, sidecar);
     if (!means.ok()) return means.error();
     const auto shared = std::make_shared<const ModelMeans>(std::move(means).value());
-    const std::vector<std::vector<uint16_t>> layers = codec::ec::chains_of(sidecar.layers);
+    std::vector<std::vector<uint16_t>> layers = codec::ec::chains_of(sidecar.layers);
+    for (std::vector<uint16_t>& chain : layers)
+        std::erase_if(chain,
+                      [&](uint16_t layer) { return std::ranges::find(skip, layer) != skip.end(); });
+    std::erase_if(layers, [](const auto& chain) { return chain.empty(); });
     std::vector<std::unique_ptr<Candidate>> out;
     for (const std::string& name : names) {
         const EcBits bits = ec_bits(name).value_or(EcBits{kBitsMax, 0});
         std::vector<ChainCoder> chains;
         for (const std::vector<uint16_t>& chain : layers) {
             auto coder = ChainCoder::create(*learned, chain, bits);
-            if (!coder.ok()) return coder.error();
+            if (!coder.ok()) return refused(name, coder.error(), !skip.empty());
             chains.push_back(std::move(coder).value());
         }
-        out.push_back(
-            std::make_unique<Ec>(name, shared, std::move(chains), layers, bits.base + bits.more));
+        auto ec =
+            std::make_unique<Ec>(name, shared, std::move(chains), layers, bits.base + bits.more);
+        if (skip.empty())
+            out.push_back(std::move(ec));
+        else
+            out.push_back(skipping_candidate(std::move(ec), skip));
     }
     return out;
 }

@@ -21,8 +21,10 @@ struct EcBits {
 // The bits of a name of that form, 0.5 to 8 each; nothing: another candidate's name.
 std::optional<EcBits> ec_bits(const std::string& name);
 
-// One a name, all of them such names. The sidecar is the model's. miss: it has nothing for ec.
+// One a name, all of them such names. The sidecar is the model's. Layers of `skip` stay 16 bit.
+// miss: it has nothing for ec; unsupported: skipped layers foretell others, the message names both.
 Result<std::vector<std::unique_ptr<Candidate>>> ec_candidates(
-    const GgufModel& model, const codec::Sidecar& sidecar, const std::vector<std::string>& names);
+    const GgufModel& model, const codec::Sidecar& sidecar, const std::vector<std::string>& names,
+    const std::vector<uint32_t>& skip = {});
 
 }  // namespace quire::bench

@@ -259,16 +259,48 @@ TEST(Schedules, JoinedOnesAreServedAsTheyAre) {
     }
 }
 
-TEST(Schedules, ComeBackFromTheirFileAndBadOnesAreRefused) {
-    const Schedule schedule{{6, 2}, {4, 8}};
-    const auto back = Schedule::from_yaml(schedule.yaml(), 2);
-    ASSERT_TRUE(back.ok());
-    EXPECT_EQ(back->k_bits, schedule.k_bits);
-    EXPECT_EQ(back->v_bits, schedule.v_bits);
-    for (const char* bad :
-         {"", "layers: 3", "layers: [{k: 6, v: 4}]", "{", "layers: [{k: 6, v: 4}, {k: 9, v: 4}]",
-          "layers: [{k: 6, v: 4}, {k: six, v: 4}]", "layers: [1, 2]"})
-        EXPECT_FALSE(Schedule::from_yaml(bad, 2).ok()) << bad;
+TEST(Schedules, LeaveSkippedLayersOutOfTheirBits) {
+    constexpr uint16_t kLayers = 12;
+    Sensitivity s;
+    KvGroup group{.kv_heads = 1, .head_dim = 64};
+    for (uint16_t l = 0; l < kLayers; ++l) {
+        s.k.push_back(std::pow(2.0, l));
+        s.v.push_back(std::pow(2.0, kLayers - l));
+        group.layers.push_back(l);
+    }
+    const KvLayout layout{.groups = {group}};
+    const std::vector<uint32_t> skip = {0, 11};
+    const Schedule schedule = allocate_joined(s, 4.5, 64, layout, skip);
+    EXPECT_LE(schedule.coded_bits(64), 4.5);
+    EXPECT_GT(schedule.coded_bits(64), 4.0);
+    EXPECT_NEAR(schedule.bits(64), (10 * schedule.coded_bits(64) + 2 * 16) / 12, 1e-9);
+    // What the others get does not depend on how much the skipped ones would like to have.
+    s.k[0] = s.v[11] = 1e9;
+    EXPECT_EQ(allocate_joined(s, 4.5, 64, layout, skip).k_bits, schedule.k_bits);
+    const auto row = scheduled_candidate("auto:4.5", schedule);
+    EXPECT_EQ(row->name(), "auto:4.5, layers 0+11 exact");
+    EXPECT_EQ(row->bits(64), schedule.bits(64));
+    std::vector<float> k(64 * 16, 0.37f), v(64 * 16, 0.73f);
+    k[5] = 9;
+    for (const uint32_t layer : {0u, 5u}) {
+        std::vector<float> coded = k, values = v;
+        row->apply({.k = coded.data(),
+                    .v = values.data(),
+                    .tokens = 16,
+                    .head_dim = 64,
+                    .layer = layer});
+        EXPECT_EQ(coded == k, layer == 0) << layer;
+    }
+}
+
+TEST(Schedules, ComeBackFromTheirFile) {
+    const Schedule schedule{{6, 2, 3}, {4, 8, 5}, {1}};
+    const auto back = parse_schedule(schedule_yaml(schedule.by_layer()), 3);
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    EXPECT_EQ(Schedule::of(*back).k_bits, schedule.k_bits);
+    EXPECT_EQ(Schedule::of(*back).v_bits, schedule.v_bits);
+    EXPECT_EQ(Schedule::of(*back).skip_layers, schedule.skip_layers);
+    EXPECT_EQ(scheduled_candidate("s", schedule)->schedule(), schedule.by_layer());
 }
 
 }  // namespace

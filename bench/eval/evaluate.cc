@@ -7,6 +7,7 @@
 
 #include "bench/eval/attention_error.h"
 #include "bench/eval/coded_sequence.h"
+#include "bench/eval/served.h"
 
 namespace quire::bench {
 namespace {
@@ -32,7 +33,8 @@ class Run {
         for (size_t i = 0; i <= candidates_.size(); ++i) {
             const Candidate* candidate = i < candidates_.size() ? candidates_[i].get() : nullptr;
             auto sequence =
-                CodedSequence::create(forward_.get(), candidate, &means_, options_.tokens);
+                CodedSequence::create(forward_.get(), candidate, &means_, options_.tokens,
+                                      options_.exact);
             if (!sequence.ok()) return sequence.error();
             sequences_.push_back(std::move(sequence).value());
         }
@@ -77,16 +79,19 @@ class Run {
         std::vector<EvalRow> out;
         const uint32_t head_dim = forward_->layout().groups[0].head_dim;
         const double n = options_.tokens;
-        const double exact = kSinkTokens + kSpanTokens / 2.0;  // half a span is open on average
         for (size_t c = 0; c < candidates_.size(); ++c) {
             const double bits = candidates_[c]->bits(head_dim);
+            const ServedCache* served = candidates_[c]->served();
+            const ExactTokens exact = served != nullptr ? served->exact() : options_.exact;
             out.push_back({.name = candidates_[c]->name(),
                            .reference = candidates_[c]->reference(),
                            .noise_floor = candidates_[c]->noise_floor(),
+                           .exact = exact,
                            .bits = bits,
-                           .total_bits = (bits * (n - exact) + 16 * exact) / n,
+                           .total_bits = (bits * (n - exact.mean()) + 16 * exact.mean()) / n,
                            .divergence = tallies_[c].result(),
                            .layer_errors = {},
+                           .schedule = candidates_[c]->schedule(),
                            .greedy = {},
                            .keys = {}});
             if (options_.layer_errors) out.back().layer_errors = attention_.relative_rms(c);
@@ -127,6 +132,7 @@ uint64_t judged_tokens(size_t candidates, const EvalOptions& options) {
 
 Status check_text(const GgufModel& model, const std::vector<TokenId>& text,
                   const EvalOptions& options) {
+    QUIRE_TRY(check_exact_tokens(options.exact, options.tokens));
     if (text.size() < size_t{options.tokens} + 1)
         return make_error(Code::invalid, fmt::format("the text has {} tokens; {} are needed",
                                                      text.size(), options.tokens + 1));

@@ -71,7 +71,7 @@ class Continuations {
  private:
     Result<CodedSequence> make(const Candidate* candidate) const {
         return CodedSequence::create(forward_, candidate, &means_,
-                                     options_.prompt_tokens + options_.tokens);
+                                     options_.prompt_tokens + options_.tokens, options_.exact);
     }
     void told(uint64_t tokens) const {
         if (options_.computed) options_.computed(tokens);

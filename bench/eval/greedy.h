@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "bench/eval/candidate.h"
+#include "bench/eval/exact_tokens.h"
 #include "bench/eval/means.h"
 #include "core/types.h"
 #include "engine/model/gguf_model.h"
@@ -25,6 +26,7 @@ struct GreedyOptions {
     uint32_t prompts = 4;
     uint32_t prompt_tokens = 256;
     uint32_t tokens = 64;               // of a continuation, at most
+    ExactTokens exact = {};
     std::function<bool(TokenId)> ends;  // a continuation ends with it; may be empty
     std::function<void(uint64_t)>
         computed;  // told how many more tokens are done with; may be empty

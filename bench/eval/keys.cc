@@ -74,15 +74,19 @@ Result<std::vector<KeyText>> plant_keys(const std::vector<TokenId>& text, const 
     for (uint32_t i = 0; i < options.keys; ++i) {
         const auto key = make_key(tokenize, 10000 + random.below(90000));
         if (!key.ok()) return key.error();
-        if (tokens < key->planted.size() + 2 * kSinkTokens || text.size() < tokens)
-            return make_error(Code::invalid, fmt::format("keys cannot be planted in {} tokens of a "
-                                                         "text of {}; --keys 0 plants none",
-                                                         options.tokens, text.size()));
+        const size_t least = std::max(options.exact.sinks, kSinkTokens);
+        const size_t tail = options.exact.closed_tail();
+        if (tokens < key->planted.size() + 2 * least + tail || text.size() < tokens)
+            return make_error(
+                Code::invalid,
+                fmt::format("keys cannot be planted in {} tokens of a text of {} with {} sinks and "
+                            "a tail of {}: take more --key-tokens; --keys 0 plants none",
+                            options.tokens, text.size(), options.exact.sinks, options.exact.tail));
         const size_t filler = tokens - key->planted.size();
         const size_t room = text.size() - filler;
         const size_t from = options.keys > 1 ? room * i / (options.keys - 1) : 0;
         const size_t depth = filler * (2 * size_t{i} + 1) / (2 * size_t{options.keys});
-        out.push_back(plant(text, from, std::max<size_t>(depth, kSinkTokens), filler, *key));
+        out.push_back(plant(text, from, std::clamp(depth, least, filler - tail), filler, *key));
     }
     return out;
 }
@@ -96,7 +100,8 @@ uint64_t key_tokens(size_t candidates, const std::vector<KeyText>& texts) {
 Result<FoundKeys> find_keys(const GgufModel& model, const std::vector<KeyText>& texts,
                             const std::vector<std::unique_ptr<Candidate>>& candidates,
                             const ModelMeans& means, uint32_t threads,
-                            const std::function<void(uint64_t)>& computed) {
+                            const std::function<void(uint64_t)>& computed,
+                            const ExactTokens& exact) {
     auto forward = span_forward(model, threads);
     if (!forward.ok()) return forward.error();
     FoundKeys out{.exact = {}, .candidates = std::vector<std::vector<bool>>(candidates.size())};
@@ -104,7 +109,7 @@ Result<FoundKeys> find_keys(const GgufModel& model, const std::vector<KeyText>& 
         for (size_t i = 0; i <= candidates.size(); ++i) {
             const Candidate* candidate = i < candidates.size() ? candidates[i].get() : nullptr;
             auto sequence = CodedSequence::create(forward->get(), candidate, &means,
-                                                  static_cast<uint32_t>(text.tokens.size()));
+                                                  static_cast<uint32_t>(text.tokens.size()), exact);
             if (!sequence.ok()) return sequence.error();
             const auto found = ask(&*sequence, text);
             if (!found.ok()) return found.error();

@@ -1,8 +1,8 @@
 // Pass keys planted in text and asked for at its end: whether a coded cache still finds them.
 //
 // Each text has one key at its own depth, whole spans of 64 tokens, and the question behind them,
-// so that every key is in a coded span. An answer counts when the greedy continuation of the
-// question is the key, token by token.
+// so that every key is in a coded span; none is among the sinks or in the tail. An answer
+// counts when the greedy continuation of the question is the key, token by token.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "bench/eval/candidate.h"
+#include "bench/eval/exact_tokens.h"
 #include "bench/eval/means.h"
 #include "core/types.h"
 #include "engine/model/gguf_model.h"
@@ -23,6 +24,7 @@ struct KeyOptions {
     uint32_t keys = 4;      // texts, with a key each
     uint32_t tokens = 512;  // of each before its question, less the rest of a span
     uint64_t seed = 1;      // of the keys
+    ExactTokens exact = {};
 };
 
 struct KeyText {
@@ -51,6 +53,7 @@ uint64_t key_tokens(size_t candidates, const std::vector<KeyText>& texts);
 Result<FoundKeys> find_keys(const GgufModel& model, const std::vector<KeyText>& texts,
                             const std::vector<std::unique_ptr<Candidate>>& candidates,
                             const ModelMeans& means, uint32_t threads,
-                            const std::function<void(uint64_t)>& computed);
+                            const std::function<void(uint64_t)>& computed,
+                            const ExactTokens& exact = {});
 
 }  // namespace quire::bench

@@ -57,6 +57,23 @@ TEST(Keys, DependOnTheSeedAlone) {
     EXPECT_NE(text_of((*a)[0].tokens).substr(512), text_of((*a)[1].tokens).substr(512));
 }
 
+TEST(Keys, AreNeitherSinksNorInTheTail) {
+    const ExactTokens exact{.sinks = 128, .tail = 256};
+    const auto texts =
+        plant_keys(filler(2000), by_bytes, {.keys = 4, .tokens = 512, .exact = exact});
+    ASSERT_TRUE(texts.ok());
+    for (const KeyText& t : *texts) {
+        const std::string whole = text_of(t.tokens);
+        const size_t at = whole.find("\n\nThe pass key is");
+        EXPECT_GE(at, 128u);
+        EXPECT_LE(whole.find(".\n\n", at), 512u - (256 - 64));
+    }
+    const auto bad =
+        plant_keys(filler(2000), by_bytes, {.keys = 4, .tokens = 512, .exact = {.tail = 576}});
+    ASSERT_EQ(bad.code(), Code::invalid);
+    EXPECT_NE(bad.error().message.find("a tail of 576"), std::string::npos);
+}
+
 TEST(Keys, WantRoom) {
     for (const auto& [text, tokens] : {std::pair<size_t, uint32_t>{2000, 63}, {500, 512}}) {
         const auto bad = plant_keys(filler(text), by_bytes, {.keys = 2, .tokens = tokens});

@@ -1,20 +1,20 @@
-// The pages of one sequence, in memory of its own, and their rows as float32.
+// The pages of one sequence, in memory of its own, and, where they are 16 bit, their rows as
+// float32.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/arena.h"
 #include "base/result.h"
+#include "bench/eval/exact_tokens.h"
 #include "core/kv_layout.h"
 #include "engine/model/forward.h"
 
 namespace quire::bench {
-
-inline constexpr uint32_t kSpanTokens = 64;  // of a step
-inline constexpr uint32_t kSinkTokens = 16;  // never coded
 
 // A forward that takes a span of one sequence at a time. `queries` sees them, `probe` what
 // attention gives; both must outlive it and may be null.
@@ -49,6 +49,9 @@ class KvPages {
     void write(const Rows& rows, const float* k, const float* v);
 
     const KvLayout& layout() const { return layout_; }
+    std::span<std::byte> slab(size_t group, uint32_t block) {
+        return {tables_[group][block], layout_.slab_bytes(group)};
+    }
 
  private:
     uint16_t* page_of(const Rows& rows, uint32_t token) const;

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include "base/check.h"
+#include "bench/eval/skipping.h"
 #include "engine/model/joined_widths.h"
 
 namespace quire::bench {
@@ -27,9 +27,12 @@ class Scheduled final : public Candidate {
             layers_.push_back(std::move(codec).value());
         }
     }
-    std::string name() const override { return name_; }
+    std::string name() const override { return name_ + skipped_suffix(schedule_.skip_layers); }
     double bits(uint32_t head_dim) const override { return schedule_.bits(head_dim); }
-    void apply(const KvSpan& span) const override { layers_[span.layer]->apply(span); }
+    std::optional<LayerSchedule> schedule() const override { return schedule_.by_layer(); }
+    void apply(const KvSpan& span) const override {
+        if (!schedule_.skips(span.layer)) layers_[span.layer]->apply(span);
+    }
 
  private:
     std::string name_;
@@ -73,57 +76,45 @@ uint32_t probes_at_once(const GgufModel& model, const EvalOptions& options) {
     return static_cast<uint32_t>(std::max<uint64_t>(1, kProbeMemoryBytes / cache));
 }
 
-Error bad_schedule(const std::string& why) {
-    return make_error(Code::invalid, "the schedule " + why +
-                                         "; `quire eval --schedule BITS --save-schedule FILE` "
-                                         "writes a sound one");
-}
-
 }  // namespace
 
-double Schedule::bits(uint32_t head_dim) const {
-    double sum = 0;
-    for (size_t l = 0; l < k_bits.size(); ++l) sum += k_bits[l] + v_bits[l];
-    return sum / static_cast<double>(2 * k_bits.size()) + 8.0 / head_dim;
+double Schedule::coded_bits(uint32_t head_dim) const {
+    double sum = 0, sides = 0;
+    for (size_t l = 0; l < k_bits.size(); ++l) {
+        if (skips(l)) continue;
+        sum += k_bits[l] + v_bits[l];
+        sides += 2;
+    }
+    return sides > 0 ? sum / sides + 8.0 / head_dim : 16;
 }
 
-std::string Schedule::yaml() const {
-    std::string out = "layers:\n";
-    for (size_t l = 0; l < k_bits.size(); ++l)
-        out += fmt::format("  - {{k: {}, v: {}}}\n", k_bits[l], v_bits[l]);
+double Schedule::bits(uint32_t head_dim) const {
+    const auto layers = static_cast<double>(k_bits.size());
+    const auto exact = static_cast<double>(skip_layers.size());
+    return (coded_bits(head_dim) * (layers - exact) + 16 * exact) / layers;
+}
+
+bool Schedule::skips(size_t layer) const {
+    return std::ranges::find(skip_layers, layer) != skip_layers.end();
+}
+
+LayerSchedule Schedule::by_layer() const {
+    LayerSchedule out{{}, skip_layers};
+    for (size_t l = 0; l < k_bits.size(); ++l) out.bits.push_back({k_bits[l], v_bits[l]});
     return out;
 }
 
-Result<Schedule> Schedule::from_yaml(std::string_view text, size_t layers) {
-    try {
-        const YAML::Node lines = YAML::Load(std::string(text))["layers"];
-        if (!lines || !lines.IsSequence()) return bad_schedule("has no list of layers");
-        if (lines.size() != layers)
-            return bad_schedule(
-                fmt::format("has {} layers and the model {}", lines.size(), layers));
-        Schedule schedule;
-        for (const YAML::Node& line : lines) {
-            const int k = line["k"].as<int>();
-            const int v = line["v"].as<int>();
-            for (const int width : {k, v})
-                if (width < kMinBits || width > kMaxBits)
-                    return bad_schedule(fmt::format("has a width of {} bits, not 2 to 8", width));
-            schedule.k_bits.push_back(static_cast<uint8_t>(k));
-            schedule.v_bits.push_back(static_cast<uint8_t>(v));
-        }
-        return schedule;
-    } catch (const YAML::Exception& e) {
-        return bad_schedule(std::string("cannot be read: ") + e.what());
+Schedule Schedule::of(const LayerSchedule& schedule) {
+    Schedule out{{}, {}, schedule.skip_layers};
+    for (const codec::LayerBits& bits : schedule.bits) {
+        out.k_bits.push_back(bits.k);
+        out.v_bits.push_back(bits.v);
     }
+    return out;
 }
 
 Schedule Schedule::of(const codec::Sidecar& sidecar) {
-    Schedule s;
-    for (const codec::LayerBits& bits : sidecar.bits) {
-        s.k_bits.push_back(bits.k);
-        s.v_bits.push_back(bits.v);
-    }
-    return s;
+    return of(LayerSchedule{sidecar.bits});
 }
 
 void Schedule::store(codec::Sidecar* sidecar) const {
@@ -205,29 +196,58 @@ namespace {
 // What the model is expected to move by.
 double expected_divergence(const Sensitivity& s, const Schedule& schedule) {
     double sum = 0;
-    for (size_t l = 0; l < s.k.size(); ++l)
+    for (size_t l = 0; l < s.k.size(); ++l) {
+        if (schedule.skips(l)) continue;
         sum +=
             s.k[l] * std::pow(4, -schedule.k_bits[l]) + s.v[l] * std::pow(4, -schedule.v_bits[l]);
+    }
     return sum;
 }
 
 Schedule joined(const Schedule& schedule, const KvLayout& layout) {
     codec::Sidecar sidecar;
     schedule.store(&sidecar);
-    sidecar.bits = join_widths(std::move(sidecar.bits), layout);
-    return Schedule::of(sidecar);
+    const std::vector<uint16_t> exact(schedule.skip_layers.begin(), schedule.skip_layers.end());
+    sidecar.bits = join_widths(std::move(sidecar.bits), layout, exact);
+    Schedule out = Schedule::of(sidecar);
+    out.skip_layers = schedule.skip_layers;
+    return out;
+}
+
+Sensitivity without(const Sensitivity& s, const std::vector<uint32_t>& skip) {
+    Sensitivity some;
+    for (size_t l = 0; l < s.k.size(); ++l) {
+        if (std::ranges::find(skip, l) != skip.end()) continue;
+        some.k.push_back(s.k[l]);
+        some.v.push_back(s.v[l]);
+    }
+    return some;
+}
+
+// A schedule of all layers from one of those that are not skipped, which have the most bits.
+Schedule with_skipped(const Schedule& some, const std::vector<uint32_t>& skip) {
+    Schedule all{{}, {}, skip};
+    const size_t layers = some.k_bits.size() + skip.size();
+    for (size_t l = 0, from = 0; l < layers; ++l) {
+        const bool skipped = all.skips(l);
+        all.k_bits.push_back(skipped ? kMaxBits : some.k_bits[from]);
+        all.v_bits.push_back(skipped ? kMaxBits : some.v_bits[from]);
+        from += !skipped;
+    }
+    return all;
 }
 
 }  // namespace
 
 Schedule allocate_joined(const Sensitivity& s, double bits, uint32_t head_dim,
-                         const KvLayout& layout) {
-    const double step = 1 / static_cast<double>(2 * s.k.size());
+                         const KvLayout& layout, const std::vector<uint32_t>& skip) {
+    const Sensitivity some = without(s, skip);
+    const double step = 1 / static_cast<double>(2 * some.k.size());
     const double least = kMinBits + 8.0 / head_dim;
-    Schedule best = allocate(s, least, head_dim);
+    Schedule best = with_skipped(allocate(some, least, head_dim), skip);
     for (double budget = bits; budget >= least; budget -= step) {
-        Schedule one = joined(allocate(s, budget, head_dim), layout);
-        if (one.bits(head_dim) <= bits + 1e-9 &&
+        Schedule one = joined(with_skipped(allocate(some, budget, head_dim), skip), layout);
+        if (one.coded_bits(head_dim) <= bits + 1e-9 &&
             expected_divergence(s, one) < expected_divergence(s, best))
             best = std::move(one);
     }

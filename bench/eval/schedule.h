@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -15,21 +14,25 @@
 #include "bench/eval/evaluate.h"
 #include "codec/sidecar.h"
 #include "core/kv_layout.h"
+#include "engine/model/schedule_file.h"
 
 namespace quire::bench {
 
 struct Schedule {
-    std::vector<uint8_t> k_bits, v_bits;  // [layers], 2 to 8
+    std::vector<uint8_t> k_bits, v_bits;   // [layers], 2 to 8
+    std::vector<uint32_t> skip_layers = {};  // ascending: they stay 16 bit
 
     // Mean over all numbers, a scale byte a row included.
     double bits(uint32_t head_dim) const;
-    // "layers:" and a line {k: 6, v: 4} for each.
-    std::string yaml() const;
+    // The same over layers that are coded.
+    double coded_bits(uint32_t head_dim) const;
+    bool skips(size_t layer) const;
+    // As people read it (engine/model/schedule_file.h), and from there.
+    LayerSchedule by_layer() const;
+    static Schedule of(const LayerSchedule& schedule);
     // The sidecar's widths, and into one. REQUIRES: it has some.
     static Schedule of(const codec::Sidecar& sidecar);
     void store(codec::Sidecar* sidecar) const;
-    // invalid: not such a file, other than `layers` lines, or a width outside 2 to 8.
-    static Result<Schedule> from_yaml(std::string_view text, size_t layers);
 };
 
 struct Sensitivity {
@@ -52,10 +55,12 @@ uint64_t sensitivity_tokens(const GgufModel& model, const EvalOptions& options);
 Schedule allocate(const Sensitivity& sensitivity, double bits, uint32_t head_dim);
 
 // The same among those that are served as they are: join_widths() (engine/model/joined_widths.h)
-// would change nothing.
+// would change nothing. Layers of `skip` have no part in it: `bits` are those of the others.
+// REQUIRES: they are the layout's, and not all of them.
 Schedule allocate_joined(const Sensitivity& sensitivity, double bits, uint32_t head_dim,
-                         const KvLayout& layout);
+                         const KvLayout& layout, const std::vector<uint32_t>& skip = {});
 
+// The name says which layers are skipped.
 std::unique_ptr<Candidate> scheduled_candidate(std::string name, Schedule schedule);
 
 }  // namespace quire::bench

@@ -16,7 +16,7 @@ class Skipping final : public Candidate {
         : inner_(std::move(inner)), layers_(std::move(layers)) {}
 
     std::string name() const override {
-        return fmt::format("{}, layers {} exact", inner_->name(), fmt::join(layers_, "+"));
+        return inner_->name() + skipped_suffix(layers_);
     }
     // On what was applied so far.
     double bits(uint32_t head_dim) const override {
@@ -29,9 +29,16 @@ class Skipping final : public Candidate {
     Status use(const codec::Sidecar& sidecar) override { return inner_->use(sidecar); }
 
     void apply(const KvSpan& span) const override {
-        const bool skip = std::ranges::find(layers_, span.layer) != layers_.end();
-        (skip ? exact_ : coded_) += uint64_t{span.tokens} * span.head_dim;
-        if (!skip) inner_->apply(span);
+        apply_all({&span, 1});
+    }
+    void apply_all(std::span<const KvSpan> spans) const override {
+        std::vector<KvSpan> some;
+        for (const KvSpan& span : spans) {
+            const bool skip = std::ranges::find(layers_, span.layer) != layers_.end();
+            (skip ? exact_ : coded_) += uint64_t{span.tokens} * span.head_dim;
+            if (!skip) some.push_back(span);
+        }
+        inner_->apply_all(some);
     }
 
  private:
@@ -41,6 +48,10 @@ class Skipping final : public Candidate {
 };
 
 }  // namespace
+
+std::string skipped_suffix(const std::vector<uint32_t>& layers) {
+    return layers.empty() ? "" : fmt::format(", layers {} exact", fmt::join(layers, "+"));
+}
 
 std::unique_ptr<Candidate> skipping_candidate(std::unique_ptr<Candidate> inner,
                                               std::vector<uint32_t> layers) {

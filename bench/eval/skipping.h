@@ -2,13 +2,17 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bench/eval/candidate.h"
 
 namespace quire::bench {
 
-// `inner` takes rows one head at a time: not ec.
+// What its name ends with; nothing where no layer is skipped.
+std::string skipped_suffix(const std::vector<uint32_t>& layers);
+
+// `inner` must do without the skipped layers' rows: ec only where it was made so.
 std::unique_ptr<Candidate> skipping_candidate(std::unique_ptr<Candidate> inner,
                                               std::vector<uint32_t> layers);
 

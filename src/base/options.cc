@@ -94,6 +94,7 @@ class Builder {
         out_.kv_sinks = small("kv_sinks");
         copy_skip_layers();
         copy_dtype();
+        out_.kv_schedule = config_.text("kv_schedule");
         out_.kv_sidecar = config_.text("kv_sidecar");
         out_.kv_codec_host = config_.text("kv_codec_host");
         out_.kv_codec_cold = config_.text("kv_codec_cold");
@@ -172,6 +173,8 @@ class Builder {
                 "kv-codec-cold, only; name one, such as k8v8");
         if (!coded && !config_.is_default("kv_skip_layers"))
             note("kv-skip-layers is of use with a kv-codec only; name one, such as k8v8");
+        if (!out_.kv_schedule.empty() && std::ranges::find(names, "schedule") == names.end())
+            note("kv-schedule is of use with kv-codec schedule only; name that");
         if (out_.kv_sinks % kCodedBlockTokens != 0)
             note(fmt::format("kv-sinks must be a multiple of {}, not {}", kCodedBlockTokens,
                              out_.kv_sinks));

@@ -37,6 +37,7 @@ struct ServeOptions {
     uint32_t kv_sinks = 0;                       // tokens
     std::vector<uint32_t> kv_skip_layers;        // that no codec is for
     bool kv_bf16 = false;                        // 16-bit numbers are bf16, not f16
+    std::string kv_schedule;                     // a file; empty: the sidecar's widths
     std::string kv_sidecar;                      // empty: none
     std::string kv_codec_host;                   // "none": slabs in G2 are as in G1
     std::string kv_codec_cold;                   // "none": slabs on disk are as in memory

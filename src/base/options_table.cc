@@ -139,7 +139,8 @@ constexpr OptionSpec kOptionRows[] = {
      .section = "Cache",
      .help =
          "how KV is written, in memory and in all tiers: raw16; a codec that attention reads, k8v8 "
-         "to k2v2; or schedule: widths per layer, from the sidecar; blocks then have 64 tokens",
+         "to k2v2; or schedule: widths per layer, from kv-schedule or the sidecar; blocks then have "
+         "64 tokens",
      .value_name = "NAME"},
     {.key = "kv_codec_allow",
      .type = T::list,
@@ -166,6 +167,12 @@ constexpr OptionSpec kOptionRows[] = {
      .section = "Cache",
      .help = "layers that stay 16 bit with a codec, by number from 0 on",
      .value_name = "LAYER,..."},
+    {.key = "kv_schedule",
+     .type = T::text,
+     .section = "Cache",
+     .help = "a YAML file with the widths per layer of codec schedule, as `quire eval` prints it, "
+             "instead of the sidecar's; its skip_layers stay 16 bit too",
+     .value_name = "FILE"},
     {.key = "kv_sidecar",
      .type = T::text,
      .section = "Cache",

@@ -177,6 +177,11 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_TRUE(options({{"kv_dtype", "bf16"}})->kv_bf16);
     EXPECT_THAT(problem(options({{"kv_dtype", "fp16"}})), HasSubstr("f16 or bf16, not 'fp16'"));
     EXPECT_THAT(problem(options({{"kv_codec", ""}})), HasSubstr("kv-codec is empty"));
+    EXPECT_THAT(problem(options({{"kv_codec", "k6v4"}, {"kv_schedule", "x"}})),
+                HasSubstr("kv-schedule is of use with kv-codec schedule only"));
+    EXPECT_EQ(options({{"kv_codec", "k6v4"}, {"kv_codec_allow", "schedule"}, {"kv_schedule", "x"}})
+                  ->kv_schedule,
+              "x");
     EXPECT_THAT(problem(options({{"kv_sidecar", "x"}})), HasSubstr("kv-codec-cold only"));
     EXPECT_THAT(problem(options({{"kv_codec_cold", "zstd"}})), HasSubstr("--disk DIR"));
     EXPECT_THAT(problem(options({{"kv_codec_host", ""}})), HasSubstr("kv-codec-host is empty"));

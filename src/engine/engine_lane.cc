@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/model/cold_packing.h"
+#include "engine/model/schedule_file.h"
 
 namespace quire {
 namespace {
@@ -22,13 +23,25 @@ Result<KvCoding> choose_coding(const EngineOptions& options, const GgufModel& mo
     auto coding = find_kv_coding(codec, options.kv_sink_tokens, plain);
     if (!coding.ok()) return about(option, coding.error());
     if (!coding->any()) return coding;
-    const Status kept = keep_exact(&coding.value(), options.kv_skip_layers, plain);
+    std::vector<uint32_t> skipped = options.kv_skip_layers;
+    LayerSchedule schedule;
+    const bool from_file = coding->scheduled && !options.kv_schedule.empty();
+    if (from_file) {
+        const auto layers = static_cast<size_t>(model.hparams().n_layers);
+        auto read = read_schedule(options.kv_schedule, layers);
+        if (!read.ok()) return about("--kv-schedule", read.error());
+        schedule = std::move(read).value();
+        skipped.insert(skipped.end(), schedule.skip_layers.begin(), schedule.skip_layers.end());
+    }
+    const Status kept = keep_exact(&coding.value(), skipped, plain);
     if (!kept.ok()) return about("--kv-skip-layers", kept.error());
+    if (from_file) QUIRE_TRY(take_widths(&coding.value(), schedule.bits, plain));
     if (options.kv_sidecar.empty()) {
-        if (!coding->scheduled) return coding;
+        if (!coding->scheduled || from_file) return coding;
         return make_error(Code::invalid,
                           std::string(option) +
-                              " schedule takes its widths from --kv-sidecar FILE; make one "
+                              " schedule takes its widths from --kv-schedule FILE or --kv-sidecar "
+                              "FILE; make one "
                               "with quire calibrate " +
                               options.model_path);
     }

@@ -44,6 +44,8 @@ struct EngineOptions {
     uint32_t kv_sink_tokens = 64;          // stay 16 bit with a codec
     std::vector<uint32_t> kv_skip_layers;  // so do these, by number
     Element kv_element = Element::f16;     // of what is 16 bit
+    // A file with the widths of codec "schedule"; empty: the sidecar's.
+    std::string kv_schedule;
     std::string kv_sidecar;                // of what codecs learned of the model; empty: none
     std::string kv_codec_host;             // how slabs are packed in G2; "" or "none": they are not
     std::string kv_codec_cold;             // the same on disk

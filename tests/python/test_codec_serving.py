@@ -74,8 +74,34 @@ def test_a_schedule_serves_with_widths_per_layer(tmp_path):
                    env=quire_server.clean_environment(), capture_output=True)
     with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
         assert answer(server)[2] == 0
-    with pytest.raises(RuntimeError, match="--kv-sidecar FILE"):
+    with pytest.raises(RuntimeError, match="--kv-schedule FILE or --kv-sidecar FILE"):
         quire_server.QuireServer(model, tmp_path / "run", "--kv-codec", "schedule")
+
+
+def test_an_edited_schedule_is_served(tmp_path):
+    model = quire_server.model_path("smollm2")
+    skip_without(quire_server.binary(), model)
+    schedule = tmp_path / "schedule.yaml"
+    lines = ["  - {k: 6, v: 4}", "  - {k: 4, v: 3}"] * 15
+    schedule.write_text("\n".join(["layers:", *lines]))
+    flags = ("--kv-codec", "schedule", "--kv-schedule", str(schedule),
+             "--disk", f"{tmp_path}/kv:256MiB")
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        cold = answer(server)
+        assert cold[2] == 0
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        restarted = answer(server)
+        assert restarted[:2] == cold[:2] and restarted[2] >= 256
+    # One width edited: nothing of it is taken for the other.
+    schedule.write_text("\n".join(["layers:", *lines[:-1], "  - {k: 4, v: 4}"]))
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        assert answer(server)[2] == 0
+    for text, complaint in [("layers: [{k: 6, v: 4}]", "it has 1 layers and the model 30"),
+                            ("\n".join(["layers:", *lines[1:], "  - {k: 9, v: 4}"]),
+                             "layer 29 has k: 9; a width is 2 to 8 bits")]:
+        schedule.write_text(text)
+        with pytest.raises(RuntimeError, match=f"--kv-schedule: .*{complaint}"):
+            quire_server.QuireServer(model, tmp_path / "run", *flags)
 
 
 def ask_in(client, name, codec):

@@ -197,6 +197,7 @@ void add_transcode(CLI::App& app, TranscodeFlags& flags) {
                    "of ec without a codec: as that server; 0: as most blocks of FROM")
         ->check(CLI::Range(0, 256))
         ->capture_default_str();
+    app.add_option("--kv-schedule", flags.kv_schedule, "of ec: as that server");
     app.add_option("--kv-sidecar", flags.kv_sidecar, "of ec: a file of quire calibrate");
     app.add_flag("--json", flags.json, "print one JSON object");
 }

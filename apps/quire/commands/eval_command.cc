@@ -12,15 +12,16 @@
 #include "apps/quire/commands/commands.h"
 #include "apps/quire/commands/eval_measures.h"
 #include "apps/quire/commands/eval_report.h"
+#include "apps/quire/commands/eval_tokens.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/progress.h"
 #include "bench/eval/ec_candidate.h"
 #include "bench/eval/eval_bars.h"
 #include "bench/eval/schedule.h"
+#include "bench/eval/served.h"
 #include "bench/eval/skipping.h"
 #include "bench/places.h"
-#include "bench/text.h"
 #include "codec/ec/ec.h"
 #include "engine/model/vocab.h"
 
@@ -29,11 +30,12 @@ namespace {
 
 constexpr std::string_view kFooter = R"(
 The text goes through the model side by side, with an exact 16-bit cache and with each coded one;
-KL is the divergence of the next token's distribution, in nats. The first 16 tokens and the 64-token
-span at hand stay exact for every row: "with sinks, tail" counts their bits too. "First other token"
-is the first judged position whose most likely token differs. Means of keys and values are learned
-from other text, or come from --sidecar, a file of `quire calibrate`; its schedule is then judged as
-"sidecar". The row bf16 is what 16 bits leave open: the exact cache's f16 numbers rounded to bf16.
+KL is the divergence of the next token's distribution, in nats. The first --sink-tokens and the
+newest --tail-tokens, in whole spans of 64, stay exact for every row: "with sinks, tail" counts
+their bits too. "First other token" is the first judged position whose most likely token differs.
+Means of keys and values are learned from other text, or come from --sidecar, a file of
+`quire calibrate`; its schedule is then judged as "sidecar". The row bf16 is what 16 bits leave
+open: the exact cache's f16 numbers rounded to bf16.
 
 A second table has, for the same rows and by the same rules,
   attention  the error of each layer's attention output, root mean square over the judged half,
@@ -47,7 +49,10 @@ A second table has, for the same rows and by the same rules,
 Caches: every codec of `quire codec list`, with the keys' mean before RoPE removed, or the one after
 RoPE (NAME:post), or no mean (NAME:plain); with a sidecar ec:BITS, the cold codec at about so many
 bits a number, 0.5 to 8 (a ladder of them when none is named), or ec:BITS+BITS, in a base and a
-refinement; and peers:
+refinement. NAME:served is what `quire serve --kv-codec NAME --kv-sidecar FILE` does, by its own
+code: its sinks (64, or --sink-tokens) and its open block exact, keys' four strongest pairs turned,
+no means without --sidecar; NAME may be schedule. NAME+ec:BITS is the same with every block packed
+and unpacked once, as by --kv-codec-cold ec:BITS. And peers:
 )";
 
 constexpr const char* kDefaults[] = {"fp8_e4m3_token:plain",
@@ -70,12 +75,10 @@ constexpr const char* kDefaults[] = {"fp8_e4m3_token:plain",
 // With a sidecar that has ec's section.
 constexpr const char* kColdDefaults[] = {"ec:4",   "ec:3.2", "ec:2.6", "ec:2.1",
                                          "ec:1.7", "ec:1.3", "ec:1",   "ec:0.7"};
-constexpr uint32_t kCalibrationTokens = 2048;
 
 struct EvalFlags {
     std::string model;
-    std::string text;
-    std::string calibration;
+    TextFlags text;
     std::string svg;
     std::vector<std::string> caches;
     std::vector<uint32_t> skip_layers;
@@ -85,24 +88,23 @@ struct EvalFlags {
     std::string save_schedule;
     bool json = false;
     MeasureFlags measures;
+    bool sinks_given = false;
     bench::EvalOptions options;
 };
-
-Result<std::string> read_text(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    if (!in) return make_error(Code::io, "cannot read the text " + path);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-}
 
 bool is_ec(const std::string& name) {
     return bench::ec_bits(name).has_value();
 }
 
-// All but those of ec, which need the model.
+bool is_served(const std::string& name) {
+    return bench::served_name(name).has_value();
+}
+
+// All but those of ec and what is served, which need the model.
 Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(const EvalFlags& flags) {
     std::vector<std::string> names = flags.caches;
     const bool all = names.empty();
-    std::erase_if(names, is_ec);
+    std::erase_if(names, [](const auto& name) { return is_ec(name) || is_served(name); });
     if (all) {
         names.assign(std::begin(kDefaults), std::end(kDefaults));
         for (const std::string& peer : bench::peer_names()) names.push_back(peer);
@@ -132,34 +134,6 @@ Result<std::vector<std::unique_ptr<bench::Candidate>>> find_candidates(const Eva
     return candidates;
 }
 
-// The judged text, and the calibration's tokens into `options`. Without files: Quire's own
-// documents, their beginning for calibration and their end for judging.
-Result<std::vector<TokenId>> find_tokens(const EvalFlags& flags, const Vocab& vocab,
-                                         bench::EvalOptions* options) {
-    std::string texts[2] = {std::string(bench::whole_text()), std::string(bench::whole_text())};
-    const std::string* paths[2] = {&flags.text, &flags.calibration};
-    std::vector<TokenId> tokens[2];
-    for (int i = 0; i < 2; ++i) {
-        if (!paths[i]->empty()) {
-            auto text = read_text(*paths[i]);
-            if (!text.ok()) return text.error();
-            texts[i] = std::move(text).value();
-        }
-        auto read = vocab.tokenize(texts[i], true);
-        if (!read.ok()) return read.error();
-        tokens[i] = std::move(read).value();
-    }
-    const size_t want = size_t{options->tokens} + 1;
-    if (flags.text.empty() && tokens[0].size() > want) {
-        const TokenId first = tokens[0].front();
-        tokens[0].erase(tokens[0].begin(), tokens[0].end() - static_cast<std::ptrdiff_t>(want));
-        tokens[0].front() = first;
-    }
-    if (tokens[1].size() > kCalibrationTokens) tokens[1].resize(kCalibrationTokens);
-    options->calibration = std::move(tokens[1]);
-    return std::move(tokens[0]);
-}
-
 std::vector<std::string> ec_names(const EvalFlags& flags) {
     std::vector<std::string> names;
     if (flags.caches.empty() && flags.options.sidecar != nullptr &&
@@ -169,54 +143,72 @@ std::vector<std::string> ec_names(const EvalFlags& flags) {
     return names;
 }
 
+// Those of ec, and what is served.
+Status add_of_model(const EvalFlags& flags, const GgufModel& model,
+                    std::vector<std::unique_ptr<bench::Candidate>>* candidates) {
+    const codec::Sidecar* sidecar = flags.options.sidecar;
+    if (const std::vector<std::string> ec = ec_names(flags); !ec.empty()) {
+        if (sidecar == nullptr)
+            return make_error(Code::invalid,
+                              ec.front() + " needs --sidecar FILE, from `quire calibrate MODEL`");
+        auto added = bench::ec_candidates(model, *sidecar, ec, flags.skip_layers);
+        if (!added.ok()) return added.error();
+        for (auto& one : *added) candidates->push_back(std::move(one));
+    }
+    for (const std::string& name : flags.caches) {
+        if (!is_served(name)) continue;
+        bench::ServedOptions options{.sidecar = sidecar, .skip_layers = flags.skip_layers};
+        if (flags.sinks_given) options.sink_tokens = flags.options.exact.sinks;
+        auto served = bench::served_candidate(model, name, options);
+        if (!served.ok()) return served.error();
+        candidates->push_back(std::move(served).value());
+    }
+    return {};
+}
+
 bool knows_sensitivity(const EvalFlags& flags) {
     return flags.options.sidecar != nullptr && !flags.options.sidecar->sensitivity.empty();
 }
 
-// What candidates take from the sidecar. Those of ec. Schedules for the wanted bits, from the
-// sidecar's sensitivity or one that is measured on the calibration text; the last one is saved.
-// Then the one from a file, and the sidecar's own.
+// What candidates take from the sidecar. Those that need the model. Schedules for the wanted bits,
+// from the sidecar's sensitivity or one that is measured on the calibration text; the last one is
+// saved. Then the one from a file, and the sidecar's own.
 Status add_candidates(const EvalFlags& flags, const GgufModel& model,
                       std::vector<std::unique_ptr<bench::Candidate>>* candidates) {
     const auto layers = static_cast<size_t>(model.hparams().n_layers);
     const auto head_dim = static_cast<uint32_t>(model.hparams().head_dim);
     for (const auto& candidate : *candidates)
         if (flags.options.sidecar != nullptr) QUIRE_TRY(candidate->use(*flags.options.sidecar));
-    const std::vector<std::string> ec = ec_names(flags);
-    if (!ec.empty()) {
-        if (flags.options.sidecar == nullptr)
-            return make_error(Code::invalid,
-                              ec.front() + " needs --sidecar FILE, from `quire calibrate MODEL`");
-        auto added = bench::ec_candidates(model, *flags.options.sidecar, ec);
-        if (!added.ok()) return added.error();
-        for (auto& one : *added) candidates->push_back(std::move(one));
+    QUIRE_TRY(add_of_model(flags, model, candidates));
+    if (flags.options.sidecar != nullptr && !flags.options.sidecar->bits.empty()) {
+        bench::Schedule schedule = bench::Schedule::of(*flags.options.sidecar);
+        schedule.skip_layers = flags.skip_layers;
+        candidates->push_back(bench::scheduled_candidate("sidecar", std::move(schedule)));
     }
-    if (flags.options.sidecar != nullptr && !flags.options.sidecar->bits.empty())
-        candidates->push_back(
-            bench::scheduled_candidate("sidecar", bench::Schedule::of(*flags.options.sidecar)));
     if (!flags.schedules.empty()) {
         auto sensitivity = knows_sensitivity(flags)
                                ? bench::Sensitivity::of(*flags.options.sidecar)
                                : bench::measure_sensitivity(model, flags.options);
         if (!sensitivity.ok()) return sensitivity.error();
         for (const double bits : flags.schedules) {
-            const bench::Schedule schedule =
-                bench::allocate_joined(*sensitivity, bits, head_dim, model.kv_layout(16));
+            const bench::Schedule schedule = bench::allocate_joined(
+                *sensitivity, bits, head_dim, model.kv_layout(16), flags.skip_layers);
             candidates->push_back(bench::scheduled_candidate(bench::schedule_name(bits), schedule));
             if (flags.save_schedule.empty()) continue;
             std::ofstream out(flags.save_schedule);
-            out << schedule.yaml();
+            out << schedule_yaml(schedule.by_layer());
             if (!out.flush())
                 return make_error(Code::io, "cannot write the schedule " + flags.save_schedule);
         }
     }
     if (flags.schedule_file.empty()) return {};
-    auto text = read_text(flags.schedule_file);
-    if (!text.ok()) return text.error();
-    auto schedule = bench::Schedule::from_yaml(*text, layers);
+    auto schedule = read_schedule(flags.schedule_file, layers);
     if (!schedule.ok()) return schedule.error();
+    std::vector<uint32_t> skipped;
+    std::ranges::set_union(schedule->skip_layers, flags.skip_layers, std::back_inserter(skipped));
+    schedule->skip_layers = std::move(skipped);
     candidates->push_back(
-        bench::scheduled_candidate(flags.schedule_file, std::move(schedule).value()));
+        bench::scheduled_candidate(flags.schedule_file, bench::Schedule::of(*schedule)));
     return {};
 }
 
@@ -236,13 +228,27 @@ Status keep_fitting(const EvalFlags& flags, const GgufModel& model,
 
 uint64_t tokens_to_compute(const EvalFlags& flags, const GgufModel& model, size_t candidates,
                            const Measures& measures) {
-    candidates += ec_names(flags).size() + flags.schedules.size() + !flags.schedule_file.empty() +
+    candidates += ec_names(flags).size() +
+                  static_cast<size_t>(std::ranges::count_if(flags.caches, is_served)) +
+                  flags.schedules.size() + !flags.schedule_file.empty() +
                   (flags.options.sidecar != nullptr && !flags.options.sidecar->bits.empty());
     uint64_t tokens = bench::means_tokens(flags.options) +
                       bench::judged_tokens(candidates, flags.options) + measures.tokens(candidates);
     if (!flags.schedules.empty() && !knows_sensitivity(flags))
         tokens += bench::sensitivity_tokens(model, flags.options);
     return tokens;
+}
+
+Status check_skipped(const std::vector<uint32_t>& layers, const GgufModel& model) {
+    const auto of_model = static_cast<uint32_t>(model.hparams().n_layers);
+    for (const uint32_t layer : layers)
+        if (layer >= of_model)
+            return make_error(Code::invalid, fmt::format("--skip-layers: there is no layer {}; "
+                                                         "this model has {}, from 0 on",
+                                                         layer, of_model));
+    if (layers.size() == of_model)
+        return make_error(Code::invalid, "--skip-layers: no layer is left to be coded");
+    return {};
 }
 
 // Everything that takes long.
@@ -271,16 +277,10 @@ int run(EvalFlags flags) {
     if (!candidates.ok()) return fail("eval", candidates.error().message);
     auto vocab = Vocab::open(named.path);
     if (!vocab.ok()) return fail("eval", vocab.error().message);
-    auto text = find_tokens(flags, **vocab, &flags.options);
-    if (!text.ok()) return fail("eval", text.error().message);
     auto model = GgufModel::open(named.path);
     if (!model.ok()) return fail("eval", model.error().message);
-
-    for (const uint32_t layer : flags.skip_layers)
-        if (layer >= static_cast<uint32_t>((*model)->hparams().n_layers))
-            return fail("eval", fmt::format("--skip-layers: there is no layer {}; this model has "
-                                            "{}, from 0 on",
-                                            layer, (*model)->hparams().n_layers));
+    if (auto checked = check_skipped(flags.skip_layers, **model); !checked.ok())
+        return fail("eval", checked.error().message);
     if (flags.options.threads == 0) flags.options.threads = machine_cores();
     if (auto kept = keep_fitting(flags, **model, &*candidates); !kept.ok())
         return fail("eval", kept.error().message);
@@ -291,9 +291,16 @@ int run(EvalFlags flags) {
         sidecar = std::move(read).value();
         flags.options.sidecar = &sidecar.sidecar;
     }
+    if (auto exact = bench::check_exact_tokens(flags.options.exact, flags.options.tokens);
+        !exact.ok())
+        return fail("eval", exact.error().message);
+    const uint64_t seed = flags.measures.seed;
+    auto text = find_tokens(flags.text, **vocab, **model, seed, &flags.options);
+    if (!text.ok()) return fail("eval", text.error().message);
     EvalReport report{.model = named.name,
-                      .text = flags.text.empty() ? "Quire's documents" : flags.text,
+                      .text = text_source(flags.text, seed),
                       .tokens = flags.options.tokens,
+                      .exact = flags.options.exact,
                       .rows = {},
                       .bars = {}};
     if (auto done = judge(flags, **model, **vocab, *text, &*candidates, &report); !done.ok())
@@ -315,15 +322,13 @@ int run_eval(int argc, const char* const* argv) {
         "Judges codecs of the cache on a model: divergence, top-1, perplexity at equal bits.",
         "quire eval");
     EvalFlags flags;
-    flags.options.tokens = 2048;
     flags.options.threads = 0;
     app.add_option("MODEL", flags.model, "a GGUF file")->required();
     app.add_option("--caches", flags.caches,
                    "names, separated by commas; none: a ladder and all peers")
         ->delimiter(',');
     app.add_option("--skip-layers", flags.skip_layers,
-                   "by number from 0: they stay 16 bit in those of --caches that are ours, but ec")
-        ->needs("--caches")
+                   "by number from 0: they stay 16 bit in every cache that is ours, schedules too")
         ->delimiter(',');
     app.add_option("--schedule", flags.schedules,
                    "bits a number: add the best widths per layer for them, from measured "
@@ -331,17 +336,20 @@ int run_eval(int argc, const char* const* argv) {
         ->delimiter(',')
         ->check(CLI::Range(2.1, 8.5));
     app.add_option("--save-schedule", flags.save_schedule, "write the last --schedule as YAML");
-    app.add_option("--schedule-file", flags.schedule_file, "add the schedule of this YAML file");
+    app.add_option("--schedule-file", flags.schedule_file,
+                   "add the schedule of this YAML file, as the report prints it");
     app.add_option("--sidecar", flags.sidecar,
                    "a file of `quire calibrate`: its means, sensitivity and schedule");
-    app.add_option("--text", flags.text, "a file to judge on; none: Quire's own documents");
-    app.add_option("--calibration", flags.calibration,
-                   "a file to learn means from; not the judged one");
-    app.add_option("--tokens", flags.options.tokens,
-                   "of the text; the second half is judged (2048)")
-        ->check(CLI::Range(128, 1 << 20));
+    add_text_flags(&app, &flags.text);
     app.add_option("--threads", flags.options.threads, "that compute; 0: every core")
         ->check(CLI::Range(0, 512));
+    const auto* sinks = app.add_option(
+        "--sink-tokens", flags.options.exact.sinks,
+        "first tokens that stay 16 bit, for every cache; a multiple of 16 (16; what is served: "
+        "64)");
+    app.add_option("--tail-tokens", flags.options.exact.tail,
+                   "newest tokens that stay 16 bit, the span at hand included, for every cache; a "
+                   "multiple of 64 (64)");
     add_measure_flags(&app, &flags.measures);
     app.add_option("--svg", flags.svg, "write a picture, divergence over bits");
     app.add_flag("--json", flags.json, "print one JSON object");
@@ -350,6 +358,11 @@ int run_eval(int argc, const char* const* argv) {
     app.footer(std::string(kFooter) + peers + "\n");
     if (auto code = parse_flags(app, argc, argv)) return *code;
     log::configure({.level = log::Level::error});
+    flags.options.tokens = wanted_tokens(flags.text);
+    flags.sinks_given = sinks->count() > 0;
+    std::ranges::sort(flags.skip_layers);
+    flags.skip_layers.erase(std::ranges::unique(flags.skip_layers).begin(),
+                            flags.skip_layers.end());
     flags.options.layer_errors = !flags.measures.no_layer_errors;
     if (flags.caches.empty() && flags.schedules.empty()) flags.schedules = bench::eval_bar_bits();
     return run(std::move(flags));

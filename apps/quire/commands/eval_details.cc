@@ -5,9 +5,11 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/table.h"
+#include "engine/model/schedule_file.h"
 
 namespace quire::commands {
 namespace {
@@ -55,6 +57,19 @@ std::string legend(const EvalReport& report) {
     return out;
 }
 
+// schedule_yaml() in fewer lines.
+std::string flow_yaml(const LayerSchedule& schedule) {
+    constexpr size_t kLayersOfALine = 6;
+    std::string out = "layers: [";
+    for (size_t l = 0; l < schedule.bits.size(); ++l)
+        out += fmt::format("{}{{k: {}, v: {}}},", l % kLayersOfALine == 0 ? "\n  " : " ",
+                           schedule.bits[l].k, schedule.bits[l].v);
+    out += "\n]\n";
+    if (!schedule.skip_layers.empty())
+        out += fmt::format("skip_layers: [{}]\n", fmt::join(schedule.skip_layers, ", "));
+    return out;
+}
+
 Json json_step(const std::optional<uint32_t>& at) {
     return at ? Json(*at) : Json(nullptr);
 }
@@ -93,8 +108,21 @@ std::string eval_details_text(const EvalReport& report) {
     return "\n" + legend(report) + "\n" + table.text();
 }
 
+std::string eval_schedules_text(const EvalReport& report) {
+    std::string out;
+    for (const EvalRow& row : by_bits(report.rows)) {
+        if (!row.schedule) continue;
+        if (out.empty())
+            out = "\nSchedules, for --schedule-file and `quire serve --kv-codec schedule "
+                  "--kv-schedule FILE`:\n";
+        out += fmt::format("\n# {}: {:.3f} bits\n{}", row.name, row.bits, flow_yaml(*row.schedule));
+    }
+    return out;
+}
+
 Json eval_details_json(const EvalRow& row) {
     Json out = Json::object();
+    if (row.schedule) out["schedule"] = schedule_yaml(*row.schedule);
     if (!row.layer_errors.empty()) {
         const size_t worst = worst_layer(row.layer_errors);
         out["attention_error"] = {{"mean", mean(row.layer_errors)},

@@ -30,7 +30,7 @@ void add_measure_flags(CLI::App* app, MeasureFlags* flags) {
     app->add_option("--key-tokens", flags->key_tokens,
                     "of each such text, at most --tokens (512, or --tokens if that is less)")
         ->check(CLI::Range(64, 1 << 20));
-    app->add_option("--seed", flags->seed, "of the planted keys (1)");
+    app->add_option("--seed", flags->seed, "of the planted keys, and of --generate (1)");
 }
 
 uint64_t Measures::tokens(size_t candidates) const {
@@ -48,11 +48,13 @@ Result<Measures> plan_measures(const MeasureFlags& flags, const std::vector<Toke
                    .prompts = flags.greedy,
                    .prompt_tokens = std::min(kPromptTokensMax, options.tokens / 2),
                    .tokens = flags.greedy_tokens,
+                   .exact = options.exact,
                    .ends = [&vocab](TokenId token) { return vocab.is_end(token); },
                    .computed = options.computed},
         .keys = {.keys = flags.keys,
                  .tokens = flags.key_tokens.value_or(std::min(kDefaultKeyTokens, options.tokens)),
-                 .seed = flags.seed},
+                 .seed = flags.seed,
+                 .exact = options.exact},
         .key_texts = {}};
     out.keys.tokens = std::min(out.keys.tokens, context - kQuestionTokensMax);
     if (out.greedy.prompt_tokens + out.greedy.tokens > context)
@@ -83,7 +85,7 @@ Status measure(const GgufModel& model, const std::vector<TokenId>& text,
     report->keys = measures.keys;
     if (measures.key_texts.empty()) return {};
     auto found = bench::find_keys(model, measures.key_texts, candidates, *means, options.threads,
-                                  options.computed);
+                                  options.computed, options.exact);
     if (!found.ok()) return found.error();
     for (size_t i = 0; i < found->candidates.size(); ++i)
         report->rows[i].keys = std::move(found->candidates[i]);

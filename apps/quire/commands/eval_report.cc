@@ -18,9 +18,11 @@ std::string first_difference(const EvalRow& row) {
     return d.first_difference == d.positions ? "none" : std::to_string(d.first_difference);
 }
 
-const char* label(const EvalRow& row) {
+std::string label(const EvalRow& row, const bench::ExactTokens& exact) {
     if (row.noise_floor) return " (noise of 16 bits)";
-    return row.reference ? " (peer)" : "";
+    if (row.reference) return " (peer)";
+    if (row.exact == exact) return "";
+    return fmt::format(" (first {}, newest {} exact)", row.exact.sinks, row.exact.tail);
 }
 
 }  // namespace
@@ -32,8 +34,10 @@ std::vector<EvalRow> by_bits(std::vector<EvalRow> rows) {
 }
 
 std::string eval_text(const EvalReport& report) {
-    std::string out = fmt::format("{}: cache coded, {} tokens of {}, KL over the second half\n\n",
-                                  report.model, report.tokens, report.text);
+    std::string out = fmt::format(
+        "{}: cache coded, {} tokens of {}, KL over the second half; 16 bit: the first {} tokens "
+        "and the newest {}\n\n",
+        report.model, report.tokens, report.text, report.exact.sinks, report.exact.tail);
     TextTable table({{"cache", Align::left},
                      {"bits", Align::right},
                      {"with sinks, tail", Align::right},
@@ -47,14 +51,14 @@ std::string eval_text(const EvalReport& report) {
                      {"first other token", Align::right}});
     for (const EvalRow& row : by_bits(report.rows)) {
         const bench::Divergence& d = row.divergence;
-        table.row({row.name + label(row), fmt::format("{:.3f}", row.bits),
+        table.row({row.name + label(row, report.exact), fmt::format("{:.3f}", row.bits),
                    fmt::format("{:.3f}", row.total_bits), fmt::format("{:.2e}", d.mean),
                    fmt::format("{:.2e}", d.median), fmt::format("{:.2e}", d.p99),
                    fmt::format("{:.2e}", d.p999), fmt::format("{:.2e}", d.max),
                    fmt::format("{:.2f} %", d.top1 * 100), fmt::format("{:.5f}", d.perplexity_ratio),
                    first_difference(row)});
     }
-    out += table.text() + eval_details_text(report);
+    out += table.text() + eval_details_text(report) + eval_schedules_text(report);
     const std::vector<std::string> below = peers_below(report.rows);
     const bool peers = std::ranges::any_of(report.rows, &EvalRow::reference);
     if (peers)
@@ -73,6 +77,8 @@ std::string eval_json(const EvalReport& report) {
                         {"noise_floor", row.noise_floor},
                         {"bits", row.bits},
                         {"total_bits", row.total_bits},
+                        {"sink_tokens", row.exact.sinks},
+                        {"tail_tokens", row.exact.tail},
                         {"kl_mean", d.mean},
                         {"kl_median", d.median},
                         {"kl_p99", d.p99},
@@ -95,6 +101,8 @@ std::string eval_json(const EvalReport& report) {
     nlohmann::ordered_json all = {{"model", report.model},
                                   {"text", report.text},
                                   {"tokens", report.tokens},
+                                  {"sink_tokens", report.exact.sinks},
+                                  {"tail_tokens", report.exact.tail},
                                   {"rows", rows},
                                   {"bars", bars},
                                   {"peers_below_frontier", peers_below(report.rows)}};

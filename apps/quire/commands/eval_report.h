@@ -15,6 +15,7 @@ struct EvalReport {
     std::string model;
     std::string text;  // where it came from
     uint32_t tokens = 0;
+    bench::ExactTokens exact = {};
     std::vector<bench::EvalRow> rows;
     std::vector<bench::BarRow> bars;
     bench::GreedyOptions greedy = {.prompts = 0};  // 0 prompts: not asked for

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/quire/commands/eval_report.h"
+#include "engine/model/schedule_file.h"
 
 namespace quire::commands {
 namespace {
@@ -17,7 +18,8 @@ EvalRow row(const char* name, double bits, double kl) {
 }
 
 EvalReport sample() {
-    EvalReport report{.model = "M", .text = "T", .tokens = 256, .rows = {}, .bars = {}};
+    EvalReport report{
+        .model = "M", .text = "T", .tokens = 256, .exact = {}, .rows = {}, .bars = {}};
     report.rows = {row("k4v4", 4.125, 1e-2), row("bf16", 16, 1e-6)};
     report.rows[1].noise_floor = true;
     return report;
@@ -63,6 +65,39 @@ TEST(EvalReports, WhatWasNotAskedForIsNotThere) {
     const auto json = nlohmann::json::parse(eval_json(sample()));
     for (const char* name : {"attention_error", "greedy", "keys"})
         EXPECT_FALSE(json.contains(name) || json["rows"][0].contains(name)) << name;
+}
+
+TEST(EvalReports, PrintSchedulesThatCanBeReadAgain) {
+    EvalReport report = sample();
+    EXPECT_EQ(eval_text(report).find("layers:"), std::string::npos);
+    LayerSchedule schedule;
+    for (uint8_t l = 0; l < 8; ++l) schedule.bits.push_back({static_cast<uint8_t>(2 + l % 7), 4});
+    schedule.skip_layers = {0, 7};
+    report.rows.push_back(row("auto:4.5, layers 0+7 exact", 6.1, 1e-3));
+    report.rows.back().schedule = schedule;
+    const std::string text = eval_text(report);
+    const size_t from = text.find("# auto:4.5, layers 0+7 exact: 6.100 bits\n");
+    ASSERT_NE(from, std::string::npos) << text;
+    const std::string end = "skip_layers: [0, 7]\n";
+    const auto printed = parse_schedule(
+        text.substr(from, text.find(end, from) + end.size() - from), schedule.bits.size());
+    ASSERT_TRUE(printed.ok()) << printed.error().message;
+    EXPECT_EQ(*printed, schedule);
+    const auto json = nlohmann::json::parse(eval_json(report));
+    EXPECT_FALSE(json["rows"][0].contains("schedule"));
+    const auto again = parse_schedule(json["rows"][2]["schedule"].get<std::string>(), 8);
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(*again, schedule);
+}
+
+TEST(EvalReports, SayWhatStaysExact) {
+    EvalReport report = sample();
+    report.exact = {.sinks = 64, .tail = 128};
+    EXPECT_NE(eval_text(report).find("16 bit: the first 64 tokens and the newest 128\n"),
+              std::string::npos);
+    const auto json = nlohmann::json::parse(eval_json(report));
+    EXPECT_EQ(json["sink_tokens"], 64);
+    EXPECT_EQ(json["tail_tokens"], 128);
 }
 
 TEST(EvalReports, DetailsHaveATableAndStableNames) {

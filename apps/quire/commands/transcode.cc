@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "base/units.h"
 #include "engine/model/cold_packing.h"
+#include "engine/model/schedule_file.h"
 #include "tier/disk/disk.h"
 #include "tier/packed/packed_slab.h"
 #include "tier/packed/packed_store.h"
@@ -64,8 +65,19 @@ Result<Model> open_model(const TranscodeFlags& flags) {
     const KvLayout plain = out.model->kv_layout(block_tokens, element);
     auto coding = find_kv_coding(flags.kv_codec, flags.kv_sinks, plain);
     if (!coding.ok()) return make_error(coding.code(), "--kv-codec: " + coding.error().message);
-    const Status kept = keep_exact(&coding.value(), flags.kv_skip_layers, plain);
+    std::vector<uint32_t> skipped = flags.kv_skip_layers;
+    LayerSchedule schedule;
+    const bool from_file = coding->scheduled && !flags.kv_schedule.empty();
+    if (from_file) {
+        auto read = read_schedule(flags.kv_schedule,
+                                  static_cast<size_t>(out.model->hparams().n_layers));
+        if (!read.ok()) return make_error(read.code(), "--kv-schedule: " + read.error().message);
+        schedule = std::move(read).value();
+        skipped.insert(skipped.end(), schedule.skip_layers.begin(), schedule.skip_layers.end());
+    }
+    const Status kept = keep_exact(&coding.value(), skipped, plain);
     if (!kept.ok()) return make_error(kept.code(), "--kv-skip-layers: " + kept.error().message);
+    if (from_file) QUIRE_TRY(take_widths(&coding.value(), schedule.bits, plain));
     ColdModel& cold = out.cold;
     cold.model = out.model.get();
     cold.coding = std::move(coding).value();
@@ -82,6 +94,9 @@ Result<Model> open_model(const TranscodeFlags& flags) {
             add_turns(&cold.coding, h.family->rope, h.rope_dim);
         }
     }
+    if (cold.coding.scheduled && cold.coding.layer_specs.empty())
+        return make_error(Code::invalid, "--kv-codec schedule takes its widths from --kv-schedule "
+                                         "FILE or --kv-sidecar FILE, as the server's");
     cold.layout = coded ? cold.coding.split(plain) : plain;
     return out;
 }

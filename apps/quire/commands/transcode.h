@@ -19,6 +19,7 @@ struct TranscodeFlags {
     std::vector<uint32_t> kv_skip_layers;
     std::string kv_dtype = "f16";
     uint32_t block_tokens = 0;  // 0: what most blocks of the source have
+    std::string kv_schedule;
     std::string kv_sidecar;
     bool json = false;
 };

@@ -64,6 +64,7 @@ Result<EngineOptions> engine_options(const ServeOptions& options) {
     out.kv_sink_tokens = options.kv_sinks;
     out.kv_skip_layers = options.kv_skip_layers;
     out.kv_element = options.kv_bf16 ? Element::bf16 : Element::f16;
+    out.kv_schedule = options.kv_schedule;
     out.kv_sidecar = options.kv_sidecar;
     out.kv_codec_host = options.kv_codec_host;
     out.kv_codec_cold = options.kv_codec_cold;

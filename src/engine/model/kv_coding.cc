@@ -152,15 +152,18 @@ Status keep_exact(KvCoding* coding, std::vector<uint32_t> layers, const KvLayout
 Status take_sidecar(KvCoding* coding, codec::ReadSidecar read, const KvLayout& layout) {
     coding->sidecar = std::make_shared<const codec::Sidecar>(std::move(read.sidecar));
     coding->sidecar_hash = read.hash;
-    if (!coding->scheduled) return {};
-    const codec::Sidecar& sidecar = *coding->sidecar;
-    if (sidecar.bits.empty())
+    if (!coding->scheduled || !coding->layer_specs.empty()) return {};
+    if (coding->sidecar->bits.empty())
         return make_error(Code::invalid,
                           "the sidecar has no widths per layer; make one with quire calibrate "
                           "MODEL --bits 4.5");
-    const std::vector<codec::LayerBits> bits =
-        join_widths(sidecar.bits, layout, coding->exact_layers);
-    for (const codec::LayerBits& b : bits) {
+    return take_widths(coding, coding->sidecar->bits, layout);
+}
+
+Status take_widths(KvCoding* coding, const std::vector<codec::LayerBits>& bits,
+                   const KvLayout& layout) {
+    if (!coding->scheduled) return {};
+    for (const codec::LayerBits& b : join_widths(bits, layout, coding->exact_layers)) {
         const auto spec = codec::find_codec("k" + std::to_string(b.k) + "v" + std::to_string(b.v));
         if (!spec.ok()) return spec.error();
         QUIRE_TRY(codec::check_geometry(*spec, coding->geometry(layout)));

@@ -22,8 +22,8 @@ inline constexpr uint32_t kSinkTokens = 64;
 
 struct KvCoding {
     codec::CodecSpec spec;                      // of all layers; its family, where widths differ
-    bool scheduled = false;                     // widths per layer, from the sidecar
-    std::vector<codec::CodecSpec> layer_specs;  // [layers], when scheduled and the sidecar is there
+    bool scheduled = false;                     // widths per layer
+    std::vector<codec::CodecSpec> layer_specs;  // [layers], when scheduled and they were taken
     std::vector<uint16_t> exact_layers;         // ascending: they stay 16 bit
     uint32_t sink_tokens = kSinkTokens;
     std::shared_ptr<const codec::Sidecar> sidecar;  // null: no means
@@ -50,7 +50,7 @@ struct KvCoding {
 };
 
 // The coding of that name for a model with that plain layout. "" and "raw16": none; "schedule":
-// widths per layer, which add_sidecar() must bring. invalid: no such codec, or sink_tokens is no
+// widths per layer, to be taken later. invalid: no such codec, or sink_tokens is no
 // multiple of kCodedBlockTokens; unsupported: a codec that attention does not read, or that does
 // not fit the model's shape. The message names those that would do.
 Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
@@ -60,8 +60,12 @@ Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
 // invalid: a layer that the model does not have, or all of them.
 Status keep_exact(KvCoding* coding, std::vector<uint32_t> layers, const KvLayout& layout);
 
-// Takes means, and a schedule's widths, from a sidecar. Layers of a group may have so many pairs of
-// widths as there are groups left; those nearest to each other are joined, at the larger widths.
+// Takes a schedule's widths, of all layers of the model; no effect without one. After keep_exact(),
+// before a sidecar is taken. Layers of a group may have so many pairs of widths as there are groups
+// left; those nearest to each other are joined, at the larger widths.
+Status take_widths(KvCoding* coding, const std::vector<codec::LayerBits>& bits,
+                   const KvLayout& layout);
+// Takes means, and a schedule's widths if it has none yet, from a sidecar.
 // invalid: a schedule was asked for and the sidecar has none.
 Status take_sidecar(KvCoding* coding, codec::ReadSidecar read, const KvLayout& layout);
 // The same from a file, which must be of that model. As read_sidecar() and match_sidecar() too.
