@@ -8,6 +8,7 @@
 #include "bench/eval/means.h"
 #include "bench/eval/skipping.h"
 #include "codec/ec/layered.h"
+#include "engine/model/ec_packing.h"
 
 namespace quire::bench {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 constexpr std::string_view kPrefix = "ec:";
 constexpr double kBitsMin = 0.5, kBitsMax = 8;
 constexpr uint32_t kTokens = 64;  // of a block
+
+using Chains = std::vector<std::vector<uint16_t>>;
 
 // How a chain's blocks are coded: whole, or in two parts.
 class ChainCoder {
@@ -142,21 +145,13 @@ class Ec final : public Candidate {
     mutable std::atomic<uint64_t> numbers_ = 0;
 };
 
-Error refused(const std::string& name, const Error& why, bool skips) {
-    const bool foretold = skips && why.code == Code::unsupported;
-    return make_error(why.code, name + ": " + why.message +
-                                    (foretold ? ": layers that --skip-layers names foretell later "
-                                                "ones; skip the last ones, or leave ec out"
-                                              : ""));
-}
-
 }  // namespace
 
 std::optional<EcBits> ec_bits(const std::string& name) {
     if (!name.starts_with(kPrefix)) return std::nullopt;
-    EcBits bits;
+    EcBits bits{.alone = name.ends_with(kEcAlone)};
     const char* at = name.data() + kPrefix.size();
-    const char* end = name.data() + name.size();
+    const char* end = name.data() + name.size() - (bits.alone ? kEcAlone.size() : 0);
     for (double* part : {&bits.base, &bits.more}) {
         const auto [next, error] = std::from_chars(at, end, *part);
         if (error != std::errc() || !(*part >= kBitsMin && *part <= kBitsMax)) return std::nullopt;
@@ -175,7 +170,7 @@ Result<std::vector<std::unique_ptr<Candidate>>> ec_candidates(
     auto means = ModelMeans::from(model, sidecar);
     if (!means.ok()) return means.error();
     const auto shared = std::make_shared<const ModelMeans>(std::move(means).value());
-    std::vector<std::vector<uint16_t>> layers = codec::ec::chains_of(sidecar.layers);
+    Chains layers = codec::ec::chains_of(sidecar.layers);
     for (std::vector<uint16_t>& chain : layers)
         std::erase_if(chain,
                       [&](uint16_t layer) { return std::ranges::find(skip, layer) != skip.end(); });
@@ -184,9 +179,11 @@ Result<std::vector<std::unique_ptr<Candidate>>> ec_candidates(
     for (const std::string& name : names) {
         const EcBits bits = ec_bits(name).value_or(EcBits{kBitsMax, 0});
         std::vector<ChainCoder> chains;
+        const codec::ec::Model own = learned->within(bits.alone ? Chains{} : layers);
         for (const std::vector<uint16_t>& chain : layers) {
-            auto coder = ChainCoder::create(*learned, chain, bits);
-            if (!coder.ok()) return refused(name, coder.error(), !skip.empty());
+            auto coder = ChainCoder::create(own, chain, bits);
+            if (!coder.ok())
+                return make_error(coder.code(), name + ": " + coder.error().message);
             chains.push_back(std::move(coder).value());
         }
         auto ec =

@@ -13,10 +13,10 @@
 namespace quire::bench {
 namespace {
 
-// ec in one part: refinements have a curve of their own.
+// ec in one part, foretold: others have curves of their own.
 bool is_one_block(const std::string& name) {
     const auto bits = ec_bits(name);
-    return bits && bits->more == 0;
+    return bits && bits->more == 0 && !bits->alone;
 }
 
 constexpr std::string_view kSchedule = "auto:";

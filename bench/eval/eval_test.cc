@@ -116,6 +116,7 @@ TEST(Candidates, NamesOfTheColdCodecSayItsBits) {
     EXPECT_EQ(ec_bits("ec:2.7")->more, 0);
     EXPECT_EQ(ec_bits("ec:1.5+2")->more, 2);
     EXPECT_EQ(ec_bits("ec:8")->base, 8.0);
+    EXPECT_TRUE(ec_bits("ec:2.7:alone")->alone);
     for (const char* other : {"ec", "ec:", "ec:0", "ec:13", "ec:2.7x", "ec:nan", "k4v4", "",
                               "ec:2+", "ec:2+9", "ec:+2", "ec:1+1+1"})
         EXPECT_FALSE(ec_bits(other).has_value()) << other;

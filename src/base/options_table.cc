@@ -139,8 +139,8 @@ constexpr OptionSpec kOptionRows[] = {
      .section = "Cache",
      .help =
          "how KV is written, in memory and in all tiers: raw16; a codec that attention reads, k8v8 "
-         "to k2v2; or schedule: widths per layer, from kv-schedule or the sidecar; blocks then have "
-         "64 tokens",
+         "to k2v2; or schedule: widths per layer, from kv-schedule or the sidecar; blocks then "
+         "have 64 tokens",
      .value_name = "NAME"},
     {.key = "kv_codec_allow",
      .type = T::list,
