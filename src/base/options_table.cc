@@ -139,7 +139,8 @@ constexpr OptionSpec kOptionRows[] = {
      .section = "Cache",
      .help =
          "how KV is written, in memory and in all tiers: raw16; a codec that attention reads, k8v8 "
-         "to k2v2; or schedule: widths per layer, from kv-schedule or the sidecar; blocks then have "
+         "to k2v2; or schedule: widths per layer, from kv-schedule or the sidecar; blocks then "
+         "have "
          "64 tokens",
      .value_name = "NAME"},
     {.key = "kv_codec_allow",
@@ -177,8 +178,17 @@ constexpr OptionSpec kOptionRows[] = {
      .type = T::text,
      .section = "Cache",
      .help = "a file of `quire calibrate`: means of this model's keys and values, which the codec "
-             "takes off first, and the schedule's widths",
+             "takes off first, and the schedule's widths; learn:FILE makes one with means where it "
+             "is missing, from the first tokens computed, for the next start",
      .value_name = "FILE"},
+    {.key = "kv_learn_tokens",
+     .type = T::integer,
+     .fallback = "4096",
+     .section = "Cache",
+     .help = "tokens that kv-sidecar learn:FILE learns from",
+     .value_name = "TOKENS",
+     .min = 256,
+     .max = 1 << 24},
     {.key = "kv_codec_host",
      .type = T::text,
      .fallback = "none",
