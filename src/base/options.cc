@@ -17,6 +17,7 @@
 namespace quire {
 namespace {
 
+constexpr std::string_view kLearn = "learn:";
 constexpr std::string_view kDefaultTenant = "default";
 constexpr size_t kTenantMax = 64;
 constexpr uint64_t kKeyFileBytesMax = uint64_t{1} << 20;
@@ -95,7 +96,7 @@ class Builder {
         copy_skip_layers();
         copy_dtype();
         out_.kv_schedule = config_.text("kv_schedule");
-        out_.kv_sidecar = config_.text("kv_sidecar");
+        copy_sidecar();
         out_.kv_codec_host = config_.text("kv_codec_host");
         out_.kv_codec_cold = config_.text("kv_codec_cold");
         out_.cold_cpu_percent = small("cold_cpu");
@@ -124,6 +125,17 @@ class Builder {
         out_.kv_bf16 = name == "bf16";
         if (name != "f16" && name != "bf16")
             note(fmt::format("kv-dtype is f16 or bf16, not '{}'", name));
+    }
+
+    void copy_sidecar() {
+        out_.kv_sidecar = config_.text("kv_sidecar");
+        const bool learn = out_.kv_sidecar.starts_with(kLearn);
+        if (!learn && !config_.is_default("kv_learn_tokens"))
+            note("kv-learn-tokens is of use with kv-sidecar learn:FILE only");
+        if (!learn) return;
+        out_.kv_sidecar.erase(0, kLearn.size());
+        out_.kv_learn_tokens = small("kv_learn_tokens");
+        if (out_.kv_sidecar.empty()) note("kv-sidecar learn: names no file; give learn:FILE");
     }
 
     void copy_skip_layers() {

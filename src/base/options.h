@@ -39,6 +39,7 @@ struct ServeOptions {
     bool kv_bf16 = false;                        // 16-bit numbers are bf16, not f16
     std::string kv_schedule;                     // a file; empty: the sidecar's widths
     std::string kv_sidecar;                      // empty: none
+    uint32_t kv_learn_tokens = 0;                // where it is missing; 0: it must be there
     std::string kv_codec_host;                   // "none": slabs in G2 are as in G1
     std::string kv_codec_cold;                   // "none": slabs on disk are as in memory
     uint32_t unpack_threads = 0;                 // that unpack for requests, all tiers together

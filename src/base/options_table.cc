@@ -177,8 +177,17 @@ constexpr OptionSpec kOptionRows[] = {
      .type = T::text,
      .section = "Cache",
      .help = "a file of `quire calibrate`: means of this model's keys and values, which the codec "
-             "takes off first, and the schedule's widths",
+             "takes off first, and the schedule's widths; learn:FILE makes one with means where it "
+             "is missing, from the first tokens computed, for the next start",
      .value_name = "FILE"},
+    {.key = "kv_learn_tokens",
+     .type = T::integer,
+     .fallback = "4096",
+     .section = "Cache",
+     .help = "tokens that kv-sidecar learn:FILE learns from",
+     .value_name = "TOKENS",
+     .min = 256,
+     .max = 1 << 24},
     {.key = "kv_codec_host",
      .type = T::text,
      .fallback = "none",

@@ -183,6 +183,16 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
                   ->kv_schedule,
               "x");
     EXPECT_THAT(problem(options({{"kv_sidecar", "x"}})), HasSubstr("kv-codec-cold only"));
+    const auto learning = options({{"kv_codec", "k6v4"}, {"kv_sidecar", "learn:a/b:c"}});
+    EXPECT_EQ(learning->kv_sidecar, "a/b:c");
+    EXPECT_EQ(learning->kv_learn_tokens, 4096u);
+    EXPECT_EQ(options({{"kv_codec", "k6v4"}, {"kv_sidecar", "x"}})->kv_learn_tokens, 0u);
+    EXPECT_THAT(problem(options({{"kv_codec", "k6v4"}, {"kv_sidecar", "learn:"}})),
+                HasSubstr("names no file"));
+    EXPECT_THAT(
+        problem(options({{"kv_codec", "k6v4"}, {"kv_sidecar", "x"}, {"kv_learn_tokens", "512"}})),
+        HasSubstr("kv-sidecar learn:FILE only"));
+    EXPECT_THAT(problem(options({{"kv_sidecar", "learn:x"}})), HasSubstr("kv-codec-cold only"));
     EXPECT_THAT(problem(options({{"kv_codec_cold", "zstd"}})), HasSubstr("--disk DIR"));
     EXPECT_THAT(problem(options({{"kv_codec_host", ""}})), HasSubstr("kv-codec-host is empty"));
     EXPECT_THAT(problem(options({{"kv_codec_host", "zstd"}, {"host_memory", "0"}})),

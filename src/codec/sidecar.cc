@@ -46,6 +46,15 @@ Status check_vectors(const char* what, const std::vector<float>& numbers, size_t
         fmt::format("has a number of {} that is not finite, at {}", what, bad - numbers.begin()));
 }
 
+Status check_key_pairs(const Sidecar& s) {
+    if (!s.key_pairs) return {};
+    uint32_t most = kMaxKeyPairs;
+    for (const SidecarLayer& layer : s.layers) most = std::min(most, layer.head_dim / 2);
+    if (*s.key_pairs <= most) return {};
+    return invalid(fmt::format("turns {} pairs of each head; its heads have {} that can be",
+                               *s.key_pairs, most));
+}
+
 Status check_bits(const Sidecar& s) {
     if (s.bits.empty()) return {};
     if (s.bits.size() != s.layers.size())
@@ -154,6 +163,7 @@ Status check_sidecar(const Sidecar& s) {
     QUIRE_TRY(check_vectors("key means", s.k_mean, floats));
     QUIRE_TRY(check_vectors("value means", s.v_mean, floats));
     QUIRE_TRY(check_vectors("key means before RoPE", s.k_mean_before, floats));
+    QUIRE_TRY(check_key_pairs(s));
     QUIRE_TRY(check_bits(s));
     QUIRE_TRY(check_sensitivity(s));
     QUIRE_TRY(check_sections(s.sections));

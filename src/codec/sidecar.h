@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,9 +66,12 @@ struct Sidecar {
     std::vector<SidecarLayer> layers;  // by model layer number
     // Vectors of head_dim floats for each KV head of each layer, in this order (vector_offset);
     // empty: not learned. All finite.
-    std::vector<float> k_mean;                  // after RoPE
-    std::vector<float> v_mean;                  //
-    std::vector<float> k_mean_before;           // before RoPE
+    std::vector<float> k_mean;         // after RoPE
+    std::vector<float> v_mean;         //
+    std::vector<float> k_mean_before;  // before RoPE
+    // In how many of a head's pairs of dimensions the mean before RoPE is taken off keys, instead
+    // of the one after it; none: nobody chose, kKeyPairsUnchosen. At most half a head's dimensions.
+    std::optional<uint32_t> key_pairs;
     std::vector<LayerBits> bits;                // [layers]; empty: no schedule
     std::vector<LayerSensitivity> sensitivity;  // [layers]; empty: not measured
     std::vector<SidecarSection> sections;       // of other codecs, tags ascending, none twice
@@ -77,6 +81,8 @@ struct Sidecar {
 
 inline constexpr uint16_t kSidecarVersion = 1;
 inline constexpr uint32_t kMaxSidecarLayers = 4096;
+inline constexpr uint32_t kMaxKeyPairs = 128;  // of any head that attention can read
+inline constexpr uint32_t kKeyPairsUnchosen = 4;
 inline constexpr uint64_t kMaxSidecarBytes = uint64_t{1} << 30;
 
 // What a layout says of the layers that a sidecar describes.
@@ -96,7 +102,8 @@ const SidecarSection* find_section(const Sidecar& sidecar, uint32_t tag);
 void set_section(Sidecar* sidecar, SidecarSection section);
 
 // invalid: counts that disagree, a number that is not finite or a sensitivity below 0, a width
-// outside 2 to 8, an unknown kind of layer, sections out of order; the message says which.
+// outside 2 to 8, more pairs than a head has, an unknown kind of layer, sections out of order; the
+// message says which.
 Status check_sidecar(const Sidecar& sidecar);
 
 // The file's bytes and the hash by which pages name it: of every byte that is not a checksum.

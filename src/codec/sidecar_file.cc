@@ -38,6 +38,7 @@ std::vector<Part> parts_of(const Sidecar& s, const std::vector<SidecarLayerRecor
     if (!s.v_mean.empty()) parts.push_back({kTagVMean, std::as_bytes(std::span(s.v_mean))});
     if (!s.k_mean_before.empty())
         parts.push_back({kTagKMeanBefore, std::as_bytes(std::span(s.k_mean_before))});
+    if (s.key_pairs) parts.push_back({kTagKeyPairs, std::as_bytes(std::span(&*s.key_pairs, 1))});
     if (!s.bits.empty()) parts.push_back({kTagBits, std::as_bytes(std::span(s.bits))});
     if (!s.sensitivity.empty())
         parts.push_back({kTagSensitivity, std::as_bytes(std::span(s.sensitivity))});
@@ -157,6 +158,15 @@ Status read_layers(const Reader& reader, Sidecar* out) {
     return {};
 }
 
+Status read_key_pairs(const Reader& reader, Sidecar* out) {
+    auto numbers = array_of<uint32_t>(reader, kTagKeyPairs);
+    if (!numbers.ok()) return numbers.error();
+    if (numbers->size() > 1)
+        return damaged("has " + std::to_string(numbers->size()) + " numbers in its section PAIR");
+    if (!numbers->empty()) out->key_pairs = numbers->front();
+    return {};
+}
+
 template <typename T>
 Status take(Result<std::vector<T>> found, std::vector<T>* out) {
     if (!found.ok()) return found.error();
@@ -211,6 +221,7 @@ Result<ReadSidecar> parse_sidecar(Bytes file) {
     QUIRE_TRY(take(array_of<float>(reader, kTagKMean), &s.k_mean));
     QUIRE_TRY(take(array_of<float>(reader, kTagVMean), &s.v_mean));
     QUIRE_TRY(take(array_of<float>(reader, kTagKMeanBefore), &s.k_mean_before));
+    QUIRE_TRY(read_key_pairs(reader, &s));
     QUIRE_TRY(take(array_of<LayerBits>(reader, kTagBits), &s.bits));
     QUIRE_TRY(take(array_of<LayerSensitivity>(reader, kTagSensitivity), &s.sensitivity));
     for (const Part& part : reader.parts()) {

@@ -16,8 +16,9 @@ inline constexpr uint32_t kTagVMean = sidecar_tag("VMEA");
 inline constexpr uint32_t kTagKMeanBefore = sidecar_tag("KBEF");
 inline constexpr uint32_t kTagBits = sidecar_tag("BITS");
 inline constexpr uint32_t kTagSensitivity = sidecar_tag("SENS");
-inline constexpr std::array kOwnTags = {kTagLayers,      kTagKMean, kTagVMean,
-                                        kTagKMeanBefore, kTagBits,  kTagSensitivity};
+inline constexpr uint32_t kTagKeyPairs = sidecar_tag("PAIR");
+inline constexpr std::array kOwnTags = {kTagLayers, kTagKMean,       kTagVMean,   kTagKMeanBefore,
+                                        kTagBits,   kTagSensitivity, kTagKeyPairs};
 inline constexpr uint32_t kMaxSections = 64;  // of Sidecar::sections
 inline constexpr size_t kSectionAlign = 64;
 

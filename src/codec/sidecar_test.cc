@@ -112,6 +112,36 @@ TEST(Sidecar, OptionalPartsMayBeAbsent) {
     EXPECT_EQ(read->sidecar, s);
 }
 
+TEST(Sidecar, HowManyPairsAreTurnedIsAPartOfItsOwn) {
+    const Sidecar unchosen = sample();
+    Sidecar s = unchosen;
+    for (const uint32_t pairs : {0u, 4u, 16u}) {
+        s.key_pairs = pairs;
+        const auto read = parse_sidecar(bytes_of(s));
+        ASSERT_TRUE(read.ok()) << read.error().message;
+        EXPECT_EQ(read->sidecar.key_pairs, pairs);
+        EXPECT_NE(read->hash, sidecar_file(unchosen).hash);
+    }
+    EXPECT_FALSE(parse_sidecar(bytes_of(unchosen))->sidecar.key_pairs.has_value());
+}
+
+// With checksums made right again.
+TEST(Sidecar, PairsAreOneNumber) {
+    Sidecar s = sample();
+    s.key_pairs = 4;
+    const auto refusal = [&](uint64_t bytes) {
+        std::vector<std::byte> file = bytes_of(s);
+        auto* header = reinterpret_cast<SidecarHeader*>(file.data());
+        auto* entry = reinterpret_cast<SidecarEntry*>(header + 1);
+        while (entry->tag != kTagKeyPairs) ++entry;
+        entry->bytes = bytes;  // what follows are the zeros before the next section
+        seal(&file);
+        return parse_sidecar(file).error().message;
+    };
+    EXPECT_THAT(refusal(6), HasSubstr("section PAIR of an odd size"));
+    EXPECT_THAT(refusal(8), HasSubstr("2 numbers in its section PAIR"));
+}
+
 TEST(Sidecar, EveryChangeIsAnotherHash) {
     const Hash128 hash = sidecar_file(sample()).hash;
     EXPECT_EQ(sidecar_file(sample()).hash, hash);
@@ -208,6 +238,8 @@ TEST(Sidecar, ValuesThatCannotBeAreRefusedByName) {
         {"number of value means that is not finite", [](auto s) { s->v_mean[0] = INFINITY; }},
         {"before RoPE that is not finite", [](auto s) { s->k_mean_before[1] = -INFINITY; }},
         {"its layers need 192", [](auto s) { s->v_mean.pop_back(); }},
+        {"turns 17 pairs of each head; its heads have 16", [](auto s) { s->key_pairs = 17; }},
+        {"turns 4294967295 pairs", [](auto s) { s->key_pairs = UINT32_MAX; }},
         {"a width of 9 bits, not 2 to 8", [](auto s) { s->bits[2].v = 9; }},
         {"a width of 1 bits", [](auto s) { s->bits[0].k = 1; }},
         {"widths for 2 of 3 layers", [](auto s) { s->bits.pop_back(); }},

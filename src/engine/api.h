@@ -142,6 +142,21 @@ struct Explanation {
     std::string actual_text;
 };
 
+// What codecs were told of the model.
+struct SidecarStatus {
+    enum class State : uint8_t {
+        none,      // nothing
+        used,      // the file with that hash
+        learning,  // nothing yet: the means of tokens_wanted tokens are being learned
+        learned,   // nothing: the file with that hash was written, and is for the next start
+        failed,    // nothing: they were learned, but the file is not there
+    };
+    State state = State::none;
+    std::string hash;
+    uint32_t tokens_seen = 0, tokens_wanted = 0;
+    std::string why;  // failed
+};
+
 struct CacheStatus {
     struct TierRow {
         std::string tier, name;
@@ -161,6 +176,7 @@ struct CacheStatus {
         uint64_t running = 0, waiting = 0;  // requests
     };
     std::vector<CodecRow> codecs{{}};
+    SidecarStatus sidecar;
     uint64_t index_blocks = 0, index_bytes = 0;
     uint64_t lookup_tokens = 0, hit_tokens = 0;
     uint64_t leases = 0, pending_loads = 0, pending_stores = 0;

@@ -68,9 +68,14 @@ Status EngineCore::open_model() {
 
     if (options_.threads <= 0)
         options_.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    auto lanes = open_lanes(options_, *model_);
+    begin_learning();
+    auto lanes = open_lanes(options_, *model_, learning_ ? learning_->observer() : nullptr);
     if (!lanes.ok()) return lanes.error();
     lanes_ = std::move(lanes).value();
+    if (!options_.kv_sidecar.empty()) {
+        const auto read = codec::read_sidecar(options_.kv_sidecar);
+        if (read.ok()) sidecar_hash_ = read->hash;  // who needs it says what is wrong with it
+    }
 
     const HParams& hparams = model_->hparams();
     info_.file = options_.model_path;
@@ -90,6 +95,17 @@ Status EngineCore::open_model() {
     info_.file_bytes = model_->file_bytes();
     info_.created_unix_s = options_.clock->wall_ns() / 1'000'000'000;
     return {};
+}
+
+// A file that is there is used as it is; whatever keeps it from being read is said where it is
+// read.
+void EngineCore::begin_learning() {
+    if (options_.kv_learn_tokens == 0) return;
+    std::error_code unknown;
+    if (std::filesystem::exists(options_.kv_sidecar, unknown) || unknown) return;
+    learning_ = std::make_unique<SidecarLearning>(*model_, options_.kv_sidecar,
+                                                  options_.kv_learn_tokens, options_.threads);
+    options_.kv_sidecar.clear();
 }
 
 // Lanes share G1 and the host's pool equally.

@@ -104,6 +104,12 @@ void EngineCore::cancel(RequestId id) {
 
 std::string EngineCore::holder_text(const KvCodecInfo& kv, const CacheExplanation& from) const {
     const std::string holder = from.holder.value.to_hex();
+    if (holder == info_.model_id && from.holder_block_tokens == kv.block_tokens &&
+        codec::codec_name_of_id(from.holder_codec) == kv.name)
+        return fmt::format(
+            "; the tiers hold the same text's blocks in {}, but coded with another sidecar, other "
+            "sinks or other skipped layers",
+            kv.name);
     if (holder == info_.model_id)
         return fmt::format(
             "; the tiers hold the same text's blocks in another layout ({} in blocks of {} tokens; "
@@ -253,6 +259,7 @@ CacheStatus EngineCore::cache_status() {
         row.degraded_why = from.degraded_why;
         status.tiers.push_back(row);
     }
+    status.sidecar = sidecar_status();
     status.index_blocks = cache.index_blocks;
     status.index_bytes = cache.index_bytes;
     status.lookup_tokens = cache.lookup_tokens;
@@ -261,6 +268,12 @@ CacheStatus EngineCore::cache_status() {
     status.pending_loads = cache.pending_loads;
     status.pending_stores = cache.pending_stores;
     return status;
+}
+
+SidecarStatus EngineCore::sidecar_status() const {
+    if (learning_) return learning_->status();
+    if (sidecar_hash_ == Hash128{}) return {};
+    return {.state = SidecarStatus::State::used, .hash = sidecar_hash_.to_hex(), .why = {}};
 }
 
 EngineStats EngineCore::stats() {

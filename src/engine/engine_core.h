@@ -23,6 +23,7 @@
 #include "engine/engine_lane.h"
 #include "engine/model/chat_template.h"
 #include "engine/model/vocab.h"
+#include "engine/sidecar_learning.h"
 #include "engine/step_gate.h"
 #include "engine/step_plan.h"
 #include "engine/tiers.h"
@@ -81,6 +82,8 @@ class EngineCore final : public Engine {
     explicit EngineCore(const EngineOptions& options) : options_(options) {}
     Status open_model();
     Status open_caches();
+    void begin_learning();
+    SidecarStatus sidecar_status() const;
 
     // engine_api.cc: runs `work` on the engine's thread and returns what it returns.
     template <typename T>
@@ -136,6 +139,8 @@ class EngineCore final : public Engine {
     std::unique_ptr<Vocab> vocab_;
     std::vector<TokenId> end_tokens_;
     std::unique_ptr<ChatTemplate> chat_;
+    std::unique_ptr<SidecarLearning> learning_;  // null: nothing is learned
+    Hash128 sidecar_hash_;                       // of the one in use; zero: none
     std::unique_ptr<Tiers> tiers_;
     std::vector<std::unique_ptr<Lane>> lanes_;  // of the default codec first
 

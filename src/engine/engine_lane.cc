@@ -55,7 +55,8 @@ Result<KvCoding> choose_coding(const EngineOptions& options, const GgufModel& mo
 // A codec decides how many tokens a block has. `scratch`: of the lanes before, which never step
 // while this one does; null: it is the first.
 Result<std::unique_ptr<Lane>> open_lane(const EngineOptions& options, const GgufModel& model,
-                                        KvCoding coding, std::shared_ptr<StepScratch> scratch) {
+                                        KvCoding coding, KvObserver* observer,
+                                        std::shared_ptr<StepScratch> scratch) {
     ForwardConfig config;
     config.n_threads = options.threads;
     config.block_tokens = coding.any() ? kCodedBlockTokens : options.block_tokens;
@@ -65,6 +66,7 @@ Result<std::unique_ptr<Lane>> open_lane(const EngineOptions& options, const Gguf
     config.max_sequences = static_cast<int32_t>(options.max_running);
     config.max_logit_rows = std::max(kLogitRowsMax, static_cast<int32_t>(options.max_running));
     config.attention = options.attention;
+    config.observer = observer;
     config.scratch = std::move(scratch);
     auto forward = Forward::create(model, config);
     if (!forward.ok()) return forward.error();
@@ -83,7 +85,8 @@ Result<std::unique_ptr<Lane>> open_lane(const EngineOptions& options, const Gguf
 }  // namespace
 
 Result<std::vector<std::unique_ptr<Lane>>> open_lanes(const EngineOptions& options,
-                                                      const GgufModel& model) {
+                                                      const GgufModel& model,
+                                                      KvObserver* observer) {
     std::vector<std::unique_ptr<Lane>> lanes;
     std::vector<std::string> names{options.kv_codec};
     names.insert(names.end(), options.kv_codecs_allowed.begin(), options.kv_codecs_allowed.end());
@@ -99,7 +102,7 @@ Result<std::vector<std::unique_ptr<Lane>>> open_lanes(const EngineOptions& optio
             return make_error(Code::invalid, "--kv-codec-allow: a server has at most " +
                                                  std::to_string(kLanesMax) +
                                                  " codecs, that of --kv-codec included");
-        auto lane = open_lane(options, model, std::move(coding).value(),
+        auto lane = open_lane(options, model, std::move(coding).value(), observer,
                               lanes.empty() ? nullptr : lanes.front()->forward->scratch());
         if (!lane.ok()) return lane.error();
         lanes.push_back(std::move(lane).value());

@@ -37,9 +37,10 @@ struct Lane {
 };
 
 // Lanes for options.kv_codec and each further codec of options.kv_codecs_allowed, still without
-// caches. Errors name the option. REQUIRES: options.threads is not 0.
+// caches. Errors name the option. `observer` sees what all of them compute, and may be null.
+// REQUIRES: options.threads is not 0.
 Result<std::vector<std::unique_ptr<Lane>>> open_lanes(const EngineOptions& options,
-                                                      const GgufModel& model);
+                                                      const GgufModel& model, KvObserver* observer);
 
 // How slabs of that pass's pages are packed by `name`, the value of `option`; null: they are not.
 // Errors name the option.

@@ -282,9 +282,12 @@ bool EngineCore::step(Lane& lane) {
         size.prompt_row_keys += uint64_t{part.tokens} * part.from;
     }
     const std::unique_ptr<StepGate> gate = make_gate(lane, parts);
+    // Behind a gate pages may turn out to be damaged.
+    if (learning_) learning_->begin_step(gate ? std::span<const StepSequence>() : sequences);
     const int64_t begin_ns = options_.clock->monotonic_ns();
     const auto result = lane.forward->step(sequences, gate.get());
     const int64_t waited_ns = gate ? gate->waited_ns() : 0;
+    if (learning_) learning_->end_step();
     stats_.overlap_wait_ns += static_cast<uint64_t>(waited_ns);
     note_step(lane, size, options_.clock->monotonic_ns() - begin_ns - waited_ns);
 

@@ -46,12 +46,15 @@ struct EngineOptions {
     Element kv_element = Element::f16;     // of what is 16 bit
     // A file with the widths of codec "schedule"; empty: the sidecar's.
     std::string kv_schedule;
-    std::string kv_sidecar;                // of what codecs learned of the model; empty: none
-    std::string kv_codec_host;             // how slabs are packed in G2; "" or "none": they are not
-    std::string kv_codec_cold;             // the same on disk
-    uint32_t unpack_threads = 2;           // that unpack for requests, of all tiers together
-    uint32_t cold_cpu_percent = 50;        // of a core, that all packing takes at most
-    uint32_t step_tokens = 512;            // tokens computed in one step, all requests together
+    std::string kv_sidecar;  // of what codecs learned of the model; empty: none
+    // Where kv_sidecar is missing, it is learned from so many tokens, for the next start; 0: it
+    // must be there.
+    uint32_t kv_learn_tokens = 0;
+    std::string kv_codec_host;       // how slabs are packed in G2; "" or "none": they are not
+    std::string kv_codec_cold;       // the same on disk
+    uint32_t unpack_threads = 2;     // that unpack for requests, of all tiers together
+    uint32_t cold_cpu_percent = 50;  // of a core, that all packing takes at most
+    uint32_t step_tokens = 512;      // tokens computed in one step, all requests together
     uint32_t max_running = 64;
     uint32_t max_queue = 1024;
     LoadOverlap overlap = LoadOverlap::when_it_pays;

@@ -51,6 +51,26 @@ TEST(Api, CacheStatus) {
     EXPECT_EQ(status["codecs"][1]["lookups"]["hit_rate"], 0.75);
 }
 
+TEST(Api, CacheStatusSaysWhatBecameOfTheSidecar) {
+    using State = SidecarStatus::State;
+    TestServer t;
+    const auto shown = [&](SidecarStatus status) {
+        t.engine.set_sidecar(std::move(status));
+        return parsed(t.get("/v1/cache").body)["sidecar"];
+    };
+    EXPECT_EQ(shown({}), (Json{{"state", "none"}}));
+    EXPECT_EQ(shown({.state = State::used, .hash = "ab", .why = ""}),
+              (Json{{"state", "used"}, {"hash", "ab"}}));
+    EXPECT_EQ(shown({.state = State::learning,
+                     .hash = "",
+                     .tokens_seen = 5,
+                     .tokens_wanted = 9,
+                     .why = ""}),
+              (Json{{"state", "learning"}, {"tokens", 5}, {"of_tokens", 9}}));
+    EXPECT_EQ(shown({.state = State::learned, .hash = "cd", .why = ""})["hash"], "cd");
+    EXPECT_EQ(shown({.state = State::failed, .hash = "", .why = "full"})["why"], "full");
+}
+
 TEST(Api, ExplainTakesAnyGenerationBody) {
     TestServer t;
     t.post("/v1/completions", R"({"prompt":"hello","max_tokens":1})");

@@ -51,6 +51,25 @@ OrderedJson codec_json(const CacheStatus::CodecRow& row) {
     return out;
 }
 
+OrderedJson sidecar_json(const SidecarStatus& sidecar) {
+    using State = SidecarStatus::State;
+    switch (sidecar.state) {
+        case State::none:
+            return {{"state", "none"}};
+        case State::used:
+            return {{"state", "used"}, {"hash", sidecar.hash}};
+        case State::learning:
+            return {{"state", "learning"},
+                    {"tokens", sidecar.tokens_seen},
+                    {"of_tokens", sidecar.tokens_wanted}};
+        case State::learned:
+            return {{"state", "learned"}, {"hash", sidecar.hash}, {"used", "from the next start"}};
+        case State::failed:
+            return {{"state", "failed"}, {"why", sidecar.why}};
+    }
+    return {};
+}
+
 }  // namespace
 
 OrderedJson cache_status_json(const CacheStatus& status, const EngineLoad& load) {
@@ -59,6 +78,7 @@ OrderedJson cache_status_json(const CacheStatus& status, const EngineLoad& load)
     out["kv"] = kv_json(status.codecs.front().kv);
     out["codecs"] = OrderedJson::array();
     for (const auto& row : status.codecs) out["codecs"].push_back(codec_json(row));
+    out["sidecar"] = sidecar_json(status.sidecar);
     out["index"] = {{"blocks", status.index_blocks}, {"bytes", status.index_bytes}};
     out["lookups"] = lookups_json(status.lookup_tokens, status.hit_tokens);
     out["leases"] = status.leases;

@@ -233,6 +233,10 @@ CacheStatus FakeEngine::cache_status() {
     status.codecs[0].kv = {
         .name = "k8v8", .sink_tokens = 64, .exact_layers = {0, 29}, .bytes_per_token = 66};
     status.codecs.push_back({.g1_used_bytes = 512, .lookup_tokens = 4, .hit_tokens = 3});
+    {
+        const std::lock_guard lock(mutex_);
+        status.sidecar = sidecar_;
+    }
     status.lookup_tokens = 8;
     status.hit_tokens = 2;
     return status;

@@ -62,6 +62,10 @@ class FakeEngine final : public EngineApi {
     // Before any request: tokens that G1 holds.
     void set_kv_tokens_max(uint32_t tokens) { model_.kv_codecs[0].tokens_max = tokens; }
     // The same: further codecs, of which G1 holds as many tokens.
+    void set_sidecar(SidecarStatus status) {
+        const std::lock_guard lock(mutex_);
+        sidecar_ = std::move(status);
+    }
     void allow_codec(const std::string& name, uint32_t tokens) {
         model_.kv_codecs.push_back({.name = name, .tokens_max = tokens});
     }
@@ -106,6 +110,7 @@ class FakeEngine final : public EngineApi {
     std::set<std::string> seen_;  // tenant, salt and prompt of finished requests
     std::vector<Tier> flushed_;
     std::optional<Error> refusal_, later_failure_;
+    SidecarStatus sidecar_;
     std::string answer_, word_;
     uint64_t cancelled_ = 0;
     uint32_t stepping_ = 0;

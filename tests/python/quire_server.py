@@ -79,6 +79,16 @@ class QuireServer:
         with urllib.request.urlopen(request, timeout=60) as reply:
             return json.load(reply)
 
+    def sidecar(self):
+        return json.loads(self.get("/v1/cache"))["sidecar"]
+
+    def sidecar_when(self, holds, seconds=10):
+        """The first state of the sidecar for which holds(state): files are written aside."""
+        deadline = time.monotonic() + seconds
+        while not holds(state := self.sidecar()):
+            assert time.monotonic() < deadline, f"the sidecar stays {state}"
+        return state
+
     def metrics_when(self, holds, seconds=10):
         """The first metrics for which holds(metrics): the engine's are a moment old."""
         deadline = time.monotonic() + seconds

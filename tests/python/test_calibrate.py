@@ -34,6 +34,11 @@ def test_means_are_learned_and_judged(model, tmp_path):
     before = sum(layer["k_mean_before_rope"] for layer in report["layers"])
     after = sum(layer["k_mean"] for layer in report["layers"])
     assert before > after > 0
+    # How keys lose their mean was measured; the fewest pairs near the best are taken.
+    forms = {form["pairs"]: form["energy"] for form in report["key_forms"]}
+    assert sorted(forms) == [0, 4, 8, 16] and forms[0] == 1
+    near = [pairs for pairs in forms if forms[pairs] <= 4 ** 0.2 * min(forms.values())]
+    assert report["key_pairs"] == min(near)
     assert os.path.dirname(report["path"]) == str(tmp_path / "quire" / "sidecars")
 
     judged = quire("eval", model, "--sidecar", report["path"], "--tokens", 128, "--json",
@@ -47,6 +52,15 @@ def test_means_are_learned_and_judged(model, tmp_path):
     assert abs(rows["ec:4"]["bits"] - 4) < 1  # learned from very little
 
 
+def test_pairs_may_be_given(model, tmp_path):
+    out = tmp_path / "five.sidecar"
+    learned = quire("calibrate", model, "--bits", 0, "--tokens", 256, "--key-pairs", 5,
+                    "--out", out, "--json")
+    assert learned.returncode == 0, learned.stderr
+    report = json.loads(learned.stdout)
+    assert report["key_pairs"] == 5 and report["key_forms"] == []
+
+
 def test_what_cannot_be_used_is_named(model, tmp_path):
     short = tmp_path / "short.txt"
     short.write_text("too short")
@@ -55,6 +69,7 @@ def test_what_cannot_be_used_is_named(model, tmp_path):
         (["calibrate", model, "--text", short], "at least 256 are needed"),
         (["calibrate", model, "--text", tmp_path], "is a directory"),
         (["calibrate", tmp_path / "none.gguf"], "is missing"),
+        (["calibrate", model, "--key-pairs", 33], "--key-pairs 33: heads of this model have 32"),
         (["eval", model, "--sidecar", short], "cut short"),
         (["eval", model, "--caches", "ec:3"], "ec:3 needs --sidecar"),
     ]:

@@ -104,6 +104,68 @@ def test_an_edited_schedule_is_served(tmp_path):
             quire_server.QuireServer(model, tmp_path / "run", *flags)
 
 
+def test_means_are_learned_once_and_used_from_the_next_start(tmp_path):
+    model = quire_server.model_path("smollm2")
+    skip_without(quire_server.binary(), model)
+    path = tmp_path / "smollm2.sidecar"
+    flags = ("--kv-codec", "k6v4", "--kv-sidecar", f"learn:{path}", "--kv-learn-tokens", "300",
+             "--threads", "1", "--disk", f"{tmp_path}/kv:256MiB")
+    plain = ("--kv-codec", "k6v4", "--threads", "1")
+    with quire_server.QuireServer(model, tmp_path / "plain", *plain) as server:
+        assert server.sidecar() == {"state": "none"}
+        without = answer(server)
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        assert server.sidecar() == {"state": "learning", "tokens": 0, "of_tokens": 300}
+        short = "The lamp of the first house is three steps from the gate, and that of the next one"
+        answer(server, short)
+        state = server.sidecar()
+        assert state["state"] == "learning" and 0 < state["tokens"] < 300
+        # What is read from the cache is computed by nobody: its last block and the answer are.
+        answer(server, short)
+        assert state["tokens"] <= server.sidecar()["tokens"] < 2 * state["tokens"] + 64
+        assert answer(server)[:2] == without[:2], "seeing changes nothing that is served"
+        assert answer(server)[2] >= 256
+        learned = server.sidecar_when(lambda state: state["state"] != "learning")
+        assert learned["state"] == "learned" and learned["used"] == "from the next start"
+        assert f"hash {learned['hash']}" in server.log.read_text()
+    before = path.read_bytes()
+    with quire_server.QuireServer(model, tmp_path / "run", *flags) as server:
+        assert server.sidecar() == {"state": "used", "hash": learned["hash"]}
+        explained = server.post("/v1/cache/explain", {"prompt": PROMPT})
+        assert explained["reason"] == "other_model" and explained["hit_tokens"] == 0
+        assert "another sidecar" in explained["detail"]
+        first = answer(server)
+        assert first[2] == 0 and first[1] != without[1], "keys and values lose their means"
+        assert answer(server)[2] >= 256
+    assert path.read_bytes() == before, "frozen"
+
+    gemma = quire_server.model_path("gemma3")
+    skip_without(quire_server.binary(), gemma)
+    with pytest.raises(RuntimeError, match="--kv-sidecar: the sidecar has 30 layers"):
+        quire_server.QuireServer(gemma, tmp_path / "run", "--kv-codec", "k6v4",
+                                 "--kv-sidecar", f"learn:{path}")
+    path.write_bytes(before[:-1])
+    with pytest.raises(RuntimeError, match="--kv-sidecar"):
+        quire_server.QuireServer(model, tmp_path / "run", *flags)
+
+
+@pytest.mark.parametrize("folder", ["none", "/proc"])
+def test_means_that_cannot_be_kept_are_a_warning(tmp_path, folder):
+    model = quire_server.model_path("smollm2")
+    skip_without(quire_server.binary(), model)
+    path = tmp_path / folder / "m.sidecar"  # an absolute folder stands for itself
+    with quire_server.QuireServer(model, tmp_path / "run", "--kv-codec", "k6v4", "--kv-sidecar",
+                                  f"learn:{path}", "--kv-learn-tokens", "256",
+                                  "--threads", "1") as server:
+        cold = answer(server)
+        state = server.sidecar_when(lambda state: state["state"] != "learning")
+        assert state["state"] == "failed" and str(path) in state["why"]
+        log = server.log.read_text()
+        assert "serving goes on without them" in log
+        assert ("is no directory" in log) == (folder == "none")
+        assert answer(server)[:2] == cold[:2]
+
+
 def ask_in(client, name, codec):
     """The answer in that codec (None: the server's default), and how many tokens were cached."""
     body = {"ignore_eos": True} | ({"kv_codec": codec} if codec else {})

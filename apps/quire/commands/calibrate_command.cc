@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "base/progress.h"
 #include "base/regular_file.h"
 #include "bench/eval/ec_learn.h"
+#include "bench/eval/key_form.h"
 #include "bench/eval/means.h"
 #include "bench/eval/metric.h"
 #include "bench/eval/query_covariance.h"
@@ -31,6 +33,9 @@ constexpr std::string_view kFooter = R"(
 What it learns goes into one file, the model's sidecar; codecs of the cache work better with it:
   means       keys and values have a large constant part, one vector per layer and KV head. Taking
               it off costs no bit and makes 4-bit keys about twice as good.
+  pairs       the mean of keys before RoPE is larger than the one after it, but each pair of
+              dimensions in which it is taken off costs attention time. The fewest pairs are chosen
+              that are nearly as good as the best, on text that the means were not learned from.
   schedule    layers differ in how much coding them moves the model's answers. Each side of each
               layer is coded alone and the answers compared; --bits are then given where they
               help most.
@@ -62,6 +67,7 @@ struct CalibrateFlags {
     double bits = 4.5;
     double cold_bits = 2.5;
     std::string sensitivity;
+    std::optional<uint32_t> key_pairs;
     uint32_t threads = 0;
     bool json = false;
 };
@@ -98,13 +104,27 @@ Result<bench::Sensitivity> find_sensitivity(const CalibrateFlags& flags, const G
     return bench::Sensitivity::of(read->sidecar);
 }
 
-Result<codec::Sidecar> learn(const CalibrateFlags& flags, const GgufModel& model,
-                             const std::vector<TokenId>& text) {
+Status check_key_pairs(const CalibrateFlags& flags, const GgufModel& model) {
+    const uint32_t most = bench::key_pairs_max(model);
+    if (flags.key_pairs.value_or(0) <= most) return {};
+    return make_error(Code::invalid, fmt::format("--key-pairs {}: heads of this model have {}",
+                                                 *flags.key_pairs, most));
+}
+
+struct Learned {
+    codec::Sidecar sidecar;
+    std::vector<bench::KeyForm> key_forms;  // empty: --key-pairs said it
+};
+
+Result<Learned> learn(const CalibrateFlags& flags, const GgufModel& model,
+                      const std::vector<TokenId>& text) {
     bench::EvalOptions options{.threads = flags.threads == 0 ? machine_cores() : flags.threads};
     options.calibration = text;
     options.calibration.resize(std::min<size_t>(text.size(), flags.sensitivity_tokens));
-    codec::Sidecar sidecar{.model = model.id(),
-                           .layers = codec::sidecar_layers(model.kv_layout(16))};
+    Learned learned;
+    codec::Sidecar& sidecar = learned.sidecar;
+    sidecar.model = model.id();
+    sidecar.layers = codec::sidecar_layers(model.kv_layout(16));
     options.sidecar = &sidecar;
     const uint64_t probing =
         flags.bits > 0 && flags.sensitivity.empty() ? bench::sensitivity_tokens(model, options) : 0;
@@ -119,6 +139,10 @@ Result<codec::Sidecar> learn(const CalibrateFlags& flags, const GgufModel& model
     const auto tokens = static_cast<uint32_t>(text.size());
     const auto means = bench::ModelMeans::learn(model, *pages, tokens);
     means.store(&sidecar);
+    if (!flags.key_pairs)
+        learned.key_forms = bench::judge_key_forms(model, *pages, tokens, queries);
+    sidecar.key_pairs =
+        flags.key_pairs ? *flags.key_pairs : bench::choose_key_pairs(learned.key_forms);
     if (flags.bits > 0) {
         auto sensitivity = find_sensitivity(flags, model, options);
         if (!sensitivity.ok()) return sensitivity.error();
@@ -134,7 +158,7 @@ Result<codec::Sidecar> learn(const CalibrateFlags& flags, const GgufModel& model
     maps.matrices.store(&sidecar);
     maps.orders.store(&sidecar);
     bench::learn_ec(*pages, tokens, means, metrics, sidecar, flags.cold_bits).store(&sidecar);
-    return sidecar;
+    return learned;
 }
 
 Result<CalibrateReport> calibrate(const CalibrateFlags& flags, const bench::BenchModel& named,
@@ -145,6 +169,7 @@ Result<CalibrateReport> calibrate(const CalibrateFlags& flags, const bench::Benc
     if (!text.ok()) return text.error();
     auto model = GgufModel::open(named.path);
     if (!model.ok()) return model.error();
+    QUIRE_TRY(check_key_pairs(flags, **model));
     CalibrateReport report{.model = named.name, .path = flags.out};
     if (report.path.empty()) {
         report.path = sidecar_place((*model)->id());
@@ -154,7 +179,8 @@ Result<CalibrateReport> calibrate(const CalibrateFlags& flags, const bench::Benc
     }
     auto learned = learn(flags, **model, *text);
     if (!learned.ok()) return learned.error();
-    *sidecar = std::move(learned).value();
+    *sidecar = std::move(learned->sidecar);
+    report.key_forms = std::move(learned->key_forms);
     const auto hash = codec::write_sidecar(report.path, *sidecar);
     if (!hash.ok()) return hash.error();
     report.hash = *hash;
@@ -184,6 +210,10 @@ int run_calibrate(int argc, const char* const* argv) {
     app.add_option("--cold-bits", flags.cold_bits,
                    "a number, at which ec, the cold codec, is to be best (2.5)")
         ->check(CLI::Range(1.0, 6.0));
+    app.add_option("--key-pairs", flags.key_pairs,
+                   "pairs of dimensions of a head that lose the mean of keys before RoPE; default: "
+                   "measured")
+        ->check(CLI::Range(0u, codec::kMaxKeyPairs));
     app.add_option("--tokens", flags.tokens, "at most so many of the text (4096)")
         ->check(CLI::Range(kTokensMin, 1u << 20));
     app.add_option("--sensitivity-tokens", flags.sensitivity_tokens,

@@ -28,6 +28,19 @@ std::string kind_of(const codec::SidecarLayer& layer) {
     return "full";
 }
 
+std::string key_pairs_text(const CalibrateReport& report) {
+    std::string text = fmt::format(
+        "Keys lose the mean before RoPE in {} pairs of each head's dimensions, and the mean after "
+        "it in the others.\n",
+        *report.sidecar->key_pairs);
+    if (report.key_forms.empty()) return text;
+    text += "The energy that is then left to be coded, by pairs:";
+    for (const bench::KeyForm& form : report.key_forms)
+        text += fmt::format("{} {}: {:.3f}", &form == report.key_forms.data() ? "" : ",",
+                            form.pairs, form.energy);
+    return text + "; the fewest within a fifth of a bit of the best are taken.\n";
+}
+
 }  // namespace
 
 std::string calibrate_text(const CalibrateReport& report) {
@@ -58,6 +71,7 @@ std::string calibrate_text(const CalibrateReport& report) {
     }
     std::string text = fmt::format("{}: learned from {} tokens\n\n{}\n", report.model,
                                    report.tokens, table.text());
+    if (s.key_pairs) text += key_pairs_text(report);
     if (!s.bits.empty())
         text +=
             fmt::format("The schedule takes {:.3f} bits a number, scales included.\n", report.bits);
@@ -89,10 +103,14 @@ std::string calibrate_json(const CalibrateReport& report) {
         }
         layers.push_back(std::move(layer));
     }
+    nlohmann::ordered_json forms = nlohmann::ordered_json::array();
+    for (const bench::KeyForm& form : report.key_forms)
+        forms.push_back({{"pairs", form.pairs}, {"energy", form.energy}});
     const nlohmann::ordered_json all = {
-        {"model", report.model},        {"model_id", s.model.value.to_hex()},
-        {"tokens", report.tokens},      {"path", report.path},
-        {"hash", report.hash.to_hex()}, {"bits", report.bits},
+        {"model", report.model},         {"model_id", s.model.value.to_hex()},
+        {"tokens", report.tokens},       {"path", report.path},
+        {"hash", report.hash.to_hex()},  {"key_pairs", s.key_pairs.value_or(0)},
+        {"key_forms", std::move(forms)}, {"bits", report.bits},
         {"layers", std::move(layers)}};
     return all.dump(2) + "\n";
 }

@@ -66,6 +66,7 @@ Result<EngineOptions> engine_options(const ServeOptions& options) {
     out.kv_element = options.kv_bf16 ? Element::bf16 : Element::f16;
     out.kv_schedule = options.kv_schedule;
     out.kv_sidecar = options.kv_sidecar;
+    out.kv_learn_tokens = options.kv_learn_tokens;
     out.kv_codec_host = options.kv_codec_host;
     out.kv_codec_cold = options.kv_codec_cold;
     out.unpack_threads = options.unpack_threads;

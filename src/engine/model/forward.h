@@ -26,6 +26,7 @@
 #include "engine/model/attention_probe.h"
 #include "engine/model/gguf_model.h"
 #include "engine/model/kv_coding.h"
+#include "engine/model/kv_observer.h"
 #include "engine/model/query_observer.h"
 #include "kernels/attention.h"
 
@@ -47,6 +48,7 @@ struct ForwardConfig {
     const kernels::AttentionOps* attention = nullptr;  // nullptr: the fastest of this CPU
     QueryObserver* queries = nullptr;                  // sees every step's; nullptr: nobody does
     AttentionProbe* probe = nullptr;                   // sees what attention gives; nullptr: nobody
+    KvObserver* observer = nullptr;                    // sees new keys and values; nullptr: nobody
     // Of another Forward of the same model with the same threads and bounds: only one of them steps
     // at a time, and logits are valid until the next step of any. null: its own.
     std::shared_ptr<StepScratch> scratch;

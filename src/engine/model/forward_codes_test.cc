@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -34,6 +35,7 @@ struct ForwardCodesCase {
     bool means;
     bool turned = false;
     std::vector<uint32_t> exact_layers = {};
+    std::optional<uint32_t> key_pairs = {};  // of 16
 };
 
 std::vector<TokenId> tokens_of_codes(size_t n, int32_t n_vocab, uint32_t seed) {
@@ -85,13 +87,17 @@ class ForwardCodes : public testing::TestWithParam<ForwardCodesCase> {
         for (size_t i = 0; GetParam().turned && i < sidecar.k_mean.size(); ++i)
             sidecar.k_mean_before.push_back(
                 static_cast<float>(static_cast<int>(rng() % 401) - 200) / 100.0f);
+        sidecar.key_pairs = GetParam().key_pairs;
         for (size_t l = 0; coding_.scheduled && l < sidecar.layers.size(); ++l)
             sidecar.bits.push_back(kWidths[l % std::size(kWidths)]);
         const Status taken =
             take_sidecar(&coding_, {sidecar, codec::sidecar_file(sidecar).hash}, plain);
         ASSERT_TRUE(taken.ok()) << taken.error().message;
         add_turns(&coding_, model_->hparams().family->rope, model_->hparams().rope_dim);
-        ASSERT_EQ(coding_.turns != nullptr, GetParam().turned);
+        ASSERT_EQ(coding_.turns != nullptr, GetParam().turned && GetParam().key_pairs != 0u);
+        if (coding_.turns)
+            ASSERT_EQ(coding_.turns->n_pairs,
+                      static_cast<int32_t>(GetParam().key_pairs.value_or(4)));
     }
 
     std::unique_ptr<Forward> forward(int32_t n_threads) const {
@@ -250,21 +256,45 @@ TEST_P(ForwardCodes, KeptBlocksAreAllThatAPrefixNeeds) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ForwardCodes,
-                         testing::Values(ForwardCodesCase{"llama", 0, "k8v8", 64, false},
-                                         ForwardCodesCase{"llama", 0, "k6v4", 64, true},
-                                         ForwardCodesCase{"llama", 0, "k3v2", 0, false},
-                                         ForwardCodesCase{"gemma3", 100, "k8v8", 64, true},
-                                         ForwardCodesCase{"gemma3", 24, "k6v4", 0, false},
-                                         ForwardCodesCase{"gemma3", 150, "k3v2", 128, true},
-                                         ForwardCodesCase{"llama", 0, "k8v8", 64, true, true},
-                                         ForwardCodesCase{"qwen2", 0, "k6v4", 0, true, true},
-                                         ForwardCodesCase{"gemma3", 100, "k6v4", 64, true, true},
-                                         ForwardCodesCase{"llama", 0, "schedule", 64, true},
-                                         ForwardCodesCase{"gemma3", 100, "schedule", 64, true},
-                                         ForwardCodesCase{"llama", 0, "k3v2", 64, true, true, {1}},
-                                         ForwardCodesCase{
-                                             "gemma3", 100, "schedule", 64, true, false, {0, 5}}));
+INSTANTIATE_TEST_SUITE_P(
+    All, ForwardCodes,
+    testing::Values(ForwardCodesCase{"llama", 0, "k8v8", 64, false},
+                    ForwardCodesCase{"llama", 0, "k6v4", 64, true},
+                    ForwardCodesCase{"llama", 0, "k3v2", 0, false},
+                    ForwardCodesCase{"gemma3", 100, "k8v8", 64, true},
+                    ForwardCodesCase{"gemma3", 24, "k6v4", 0, false},
+                    ForwardCodesCase{"gemma3", 150, "k3v2", 128, true},
+                    ForwardCodesCase{"llama", 0, "k8v8", 64, true, true},
+                    ForwardCodesCase{"qwen2", 0, "k6v4", 0, true, true},
+                    ForwardCodesCase{"gemma3", 100, "k6v4", 64, true, true},
+                    ForwardCodesCase{"llama", 0, "schedule", 64, true},
+                    ForwardCodesCase{"gemma3", 100, "schedule", 64, true},
+                    ForwardCodesCase{"llama", 0, "k3v2", 64, true, true, {1}},
+                    ForwardCodesCase{"llama", 0, "k6v4", 64, true, true, {}, 0},
+                    ForwardCodesCase{"qwen2", 0, "k6v4", 64, true, true, {}, 9},
+                    ForwardCodesCase{"gemma3", 100, "k8v8", 64, true, true, {}, 16},
+                    ForwardCodesCase{"gemma3", 100, "schedule", 64, true, false, {0, 5}}));
+
+TEST(KvCoding, PagesNameHowManyPairsAreTurned) {
+    const KvLayout layout{.block_tokens = kCodedBlockTokens,
+                          .groups = {{.layers = {0}, .kv_heads = 1, .head_dim = 64}}};
+    codec::Sidecar sidecar{.layers = codec::sidecar_layers(layout)};
+    for (std::vector<float>* mean : {&sidecar.k_mean, &sidecar.v_mean, &sidecar.k_mean_before})
+        mean->assign(64, 1.0f);
+    const Hash128 hash{1, 2};  // the same for all: what else tells them apart?
+    const auto transform = [&](std::optional<uint32_t> pairs) {
+        sidecar.key_pairs = pairs;
+        KvCoding coding = find_kv_coding("k6v4", 64, layout).value();
+        EXPECT_TRUE(take_sidecar(&coding, {sidecar, hash}, layout).ok());
+        add_turns(&coding, RopeStyle::halves, 64);
+        EXPECT_EQ(coding.turns == nullptr, pairs == 0u);
+        return coding.transform();
+    };
+    EXPECT_EQ(transform(0), hash);
+    EXPECT_EQ(transform(4), transform(std::nullopt));
+    EXPECT_NE(transform(4), hash);
+    EXPECT_NE(transform(8), transform(4));
+}
 
 TEST(KvCoding, ExactLayersKeepAllTheirBlocks) {
     KvLayout layout;

@@ -40,7 +40,8 @@ std::pair<float, float> turned(const KeyTurns& turns, const AttnPairMean& m, con
 KeyTurns find_key_turns(const codec::Sidecar& sidecar, RopeStyle style, int32_t rope_dim) {
     KeyTurns turns;
     const int32_t rope_pairs = rope_dim / 2;
-    turns.n_pairs = std::min(kKeyTurnPairs, rope_pairs);
+    const auto wanted = static_cast<int32_t>(sidecar.key_pairs.value_or(codec::kKeyPairsUnchosen));
+    turns.n_pairs = std::min({wanted, kKeyTurnPairs, rope_pairs});
     turns.kv_heads = sidecar.layers.front().kv_heads;
     turns.k_mean = sidecar.k_mean;
     std::vector<int32_t> angle_of(static_cast<size_t>(rope_pairs), -1);

@@ -18,9 +18,9 @@
 
 namespace quire {
 
-// Each costs a decode two multiply-adds a key and row: eight make attention over k6v4 an eighth
-// slower (`quire bench attention`).
-inline constexpr int32_t kKeyTurnPairs = 4;
+// Of a head, at most. How many it is says the sidecar. Each costs a decode two multiply-adds a key
+// and row: eight make attention over k6v4 an eighth slower (`quire bench attention`).
+inline constexpr int32_t kKeyTurnPairs = codec::kMaxKeyPairs;
 
 struct KeyTurns {
     int32_t n_pairs = 0;                       // of each head

@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kSchedule[] = "schedule";
 constexpr char kWidest[] = "k8v8";
-constexpr char kTurnedKeys[] = "keys' four strongest pairs turned; 1";
+constexpr char kFourTurned[] = "keys' four strongest pairs turned; 1";
 constexpr char kExactPages[] = "exact pages, mean removed, rotated; 1";
 
 Hash128 hash_of(std::string_view what, const Hash128& of) {
@@ -29,6 +29,12 @@ Hash128 hash_of(std::string_view what, const Hash128& of) {
     std::memcpy(named.data() + what.size() + 1, &of, sizeof of);
     const Digest128 d = sha256_128(named);
     return {d.hi, d.lo};
+}
+
+// Builds that turned four whatever the sidecar said named them so.
+std::string turned_text(int32_t pairs) {
+    if (pairs == codec::kKeyPairsUnchosen) return kFourTurned;
+    return fmt::format("keys' {} strongest pairs turned; 1", pairs);
 }
 
 // The same butterflies as the codec's, in the same order: the same bits.
@@ -76,7 +82,7 @@ codec::HeadSidecar KvCoding::head(uint32_t layer, uint32_t kv_head) const {
 }
 
 Hash128 KvCoding::transform() const {
-    return turns ? hash_of(kTurnedKeys, sidecar_hash) : sidecar_hash;
+    return turns ? hash_of(turned_text(turns->n_pairs), sidecar_hash) : sidecar_hash;
 }
 
 const float* KvCoding::v_means(uint32_t layer) const {
@@ -137,9 +143,9 @@ Status keep_exact(KvCoding* coding, std::vector<uint32_t> layers, const KvLayout
     const size_t of_model = coded.size();
     for (const uint32_t layer : layers) {
         if (layer >= of_model)
-            return make_error(Code::invalid,
-                              fmt::format("there is no layer {}; this model has {}, from 0 on",
-                                          layer, of_model));
+            return make_error(
+                Code::invalid,
+                fmt::format("there is no layer {}; this model has {}, from 0 on", layer, of_model));
         if (coded.erase(layer) > 0) coding->exact_layers.push_back(static_cast<uint16_t>(layer));
     }
     if (coded.empty())
@@ -182,7 +188,7 @@ Status add_sidecar(KvCoding* coding, const std::string& path, const ModelId& mod
 
 void add_turns(KvCoding* coding, RopeStyle style, int32_t rope_dim) {
     if (!coding->sidecar || coding->sidecar->k_mean.empty() ||
-        coding->sidecar->k_mean_before.empty())
+        coding->sidecar->k_mean_before.empty() || coding->sidecar->key_pairs == 0u)
         return;
     coding->turns =
         std::make_shared<const KeyTurns>(find_key_turns(*coding->sidecar, style, rope_dim));

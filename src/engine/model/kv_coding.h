@@ -72,7 +72,8 @@ Status take_sidecar(KvCoding* coding, codec::ReadSidecar read, const KvLayout& l
 Status add_sidecar(KvCoding* coding, const std::string& path, const ModelId& model,
                    const KvLayout& layout);
 
-// Takes keys' strongest pairs off turned, where the sidecar has both means of keys.
+// Takes keys' strongest pairs off turned, as many as the sidecar says, where it has both means of
+// keys.
 void add_turns(KvCoding* coding, RopeStyle style, int32_t rope_dim);
 
 // A row of a KV head to the codec's space, in place: less its mean (null: zero), rotated.

@@ -136,8 +136,26 @@ void encode_run(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_hea
     }
 }
 
+void show_rows(const StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head,
+               const float* k, const float* v, int thread) {
+    if (s->config.observer == nullptr) return;
+    const int32_t rope_dim = s->model->hparams().rope_dim;
+    const float* tables = s->buf.rope[s->layers[static_cast<size_t>(layer)].rope];
+    s->config.observer->see({.layer = static_cast<uint32_t>(layer),
+                             .kv_head = static_cast<uint32_t>(kv_head),
+                             .sequence = run.sequence,
+                             .position = run.position,
+                             .n_rows = run.n_rows,
+                             .k = k,
+                             .v = v,
+                             .stride = s->qkv_width(),
+                             .rope = tables + int64_t{run.row} * rope_dim,
+                             .rope_stride = rope_dim},
+                            thread);
+}
+
 // Everything that happens to the heads of one KV group in one block run.
-void run_heads(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head) {
+void run_heads(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, int thread) {
     const LayerGeometry& g = s->layers[static_cast<size_t>(layer)];
     const LayerWeights& w = s->model->weights().layer(static_cast<size_t>(layer));
     const HParams& h = s->model->hparams();
@@ -163,8 +181,8 @@ void run_heads(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head
         finish(row, k_column, w.k_norm, table);
         finish(row, v_column, nullptr, nullptr);
     }
-    if (g.shape.codes.any())
-        encode_run(s, layer, run, kv_head, first + k_column, first + v_column);
+    show_rows(s, layer, run, kv_head, first + k_column, first + v_column, thread);
+    if (g.shape.codes.any()) encode_run(s, layer, run, kv_head, first + k_column, first + v_column);
     // This head alone, as a shape with one KV head that starts at its page.
     kernels::AttnShape shape = g.shape;
     shape.layer_offset += kv_head * shape.page_bytes;
@@ -220,7 +238,7 @@ void QkvOp::run(int thread, int n_threads) const {
     const int32_t kv_heads = g.shape.n_kv_heads;
     const auto tasks = static_cast<int32_t>(s->runs.size()) * kv_heads;
     for (int32_t t = thread; t < tasks; t += n_threads)
-        run_heads(s, layer, s->runs[static_cast<size_t>(t / kv_heads)], t % kv_heads);
+        run_heads(s, layer, s->runs[static_cast<size_t>(t / kv_heads)], t % kv_heads, thread);
     if (thread != 0) {
         await_gate(s, layer);
         return;
