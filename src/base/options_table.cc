@@ -200,10 +200,11 @@ constexpr OptionSpec kOptionRows[] = {
      .type = T::text,
      .fallback = "none",
      .section = "Cache",
-     .help = "how slabs are packed on disk: none; zstd, or bx for pages of bf16 (nothing is lost); "
-             "ec:BITS, some 0.5 to 8 bits a number (needs the sidecar; what is read back is close "
-             "to what was written, not equal), ec:BITS:alone for faster reading and about .3 bits "
-             "more; kv-sinks tokens are left alone",
+     .help = "how slabs are packed on disk: none; zstd, or bx for pages of bf16 (nothing is lost; "
+             "where it saves a sixteenth at least); ec:BITS, some 0.5 to 8 bits a number (needs "
+             "the sidecar; what is read back is close to what was written, not equal), "
+             "ec:BITS:alone for faster reading and about .3 bits more; kv-sinks tokens are left "
+             "alone",
      .value_name = "NAME"},
     {.key = "cold_cpu",
      .type = T::integer,

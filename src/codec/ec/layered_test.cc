@@ -72,7 +72,9 @@ TEST(EcLayered, ARowThatIsNotFiniteSpoilsNoOther) {
     ASSERT_TRUE(coder.decode(base, more, 32, keeps(&back), &scratch).ok());
     for (size_t i = 0; i < back[1][0].size(); ++i) {
         EXPECT_TRUE(std::isfinite(back[1][0][i])) << i;
-        if (i >= kDim) EXPECT_NEAR(back[1][0][i], sound[1][0][i], 2.0f) << i;
+        if (i >= kDim) {
+            EXPECT_NEAR(back[1][0][i], sound[1][0][i], 2.0f) << i;
+        }
     }
 }
 

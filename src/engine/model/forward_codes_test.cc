@@ -95,9 +95,10 @@ class ForwardCodes : public testing::TestWithParam<ForwardCodesCase> {
         ASSERT_TRUE(taken.ok()) << taken.error().message;
         add_turns(&coding_, model_->hparams().family->rope, model_->hparams().rope_dim);
         ASSERT_EQ(coding_.turns != nullptr, GetParam().turned && GetParam().key_pairs != 0u);
-        if (coding_.turns)
+        if (coding_.turns) {
             ASSERT_EQ(coding_.turns->n_pairs,
                       static_cast<int32_t>(GetParam().key_pairs.value_or(4)));
+        }
     }
 
     std::unique_ptr<Forward> forward(int32_t n_threads) const {

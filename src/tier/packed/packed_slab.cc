@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "tier/packed/pack_worth.h"
 
 namespace quire {
 namespace {
@@ -75,6 +76,7 @@ SlabBuffer pack_slab(const SlabPacking& packing, std::span<const std::byte> slab
     if (!packing.pack(slab, scratch) || scratch->empty()) return {};
     const size_t bytes = slab_bytes_for(scratch->size());
     if (bytes >= slab.size()) return {};
+    if (packing.lossless() && !is_worth_packing(slab.size(), bytes)) return {};
     SlabBuffer out(bytes);
     if (!out) return {};
     std::memcpy(out.bytes().data(), slab.data(), kSlabHeaderBytes);

@@ -13,6 +13,7 @@
 #include "tier/host/host_store.h"
 #include "tier/packed/behind_lossy.h"
 #include "tier/packed/bx_packing.h"
+#include "tier/packed/pack_worth.h"
 #include "tier/packed/packed_slab.h"
 #include "tier/packed/zstd_packing.h"
 #include "tier/testing/sync_store.h"
@@ -123,6 +124,27 @@ TEST_F(PackedStoreTest, BytesComeBackAndTakeLess) {
         for (const TierPut& put : puts) keys.push_back(put.key);
         store->erase(keys);
     }
+}
+
+TEST_F(PackedStoreTest, WhatSavesTooLittleStaysAndIsTriedNowAndThen) {
+    auto store = packed(make_zstd_packing());
+    std::vector<AlignedBytes> slabs;
+    // Noise, and at the end what packs well.
+    constexpr uint64_t kNoise = PackWorth::kInARow + 2 * PackWorth::kNowAndThen;
+    for (uint64_t i = 1; i <= kNoise; ++i) slabs.push_back(make_slab(i, i - 1, 16 << 10));
+    for (uint64_t i = 1; i <= PackWorth::kNowAndThen + 3; ++i)
+        slabs.push_back(smooth_slab(kNoise + i, kNoise + i - 1));
+    for (const AlignedBytes& slab : slabs) {
+        const TierPut put = put_of(slab);
+        ASSERT_TRUE(put_wait(*store, {put})[0].ok());
+    }
+    for (const AlignedBytes& slab : slabs) EXPECT_TRUE(reads_back(*store, slab));
+    const TierStats stats = store->stats();
+    EXPECT_EQ(stats.pack_failures, PackWorth::kInARow + 2);
+    // From the first that is tried on, all are packed.
+    EXPECT_EQ(stats.packed_blocks, 4u);
+    EXPECT_FALSE(is_worth_packing(64 << 10, 62 << 10));
+    EXPECT_TRUE(is_worth_packing(64 << 10, 60 << 10));
 }
 
 TEST_F(PackedStoreTest, WhatIsPackedSurvivesTheProcess) {

@@ -158,8 +158,10 @@ Result<SlabBuffer> Packer::unpack_from_above(std::span<const std::byte> slab) {
 // The sound slab packed, or marked; empty where it stays as it is.
 Result<SlabBuffer> Packer::as_stored(std::span<const std::byte> slab, bool worth_packing) {
     const SlabPacking& packing = *options_.packing;
-    if (worth_packing) {
+    const uint16_t group = slab_header(slab).group;
+    if (worth_packing && (!packing.lossless() || worth_.tries(group))) {
         SlabBuffer packed = pack_slab(packing, slab, &scratch_);
+        worth_.saw(group, static_cast<bool>(packed));
         if (packed) {
             ++counters_.packed_blocks;
             counters_.from_bytes += slab.size();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tier/packed/pack_counters.h"
+#include "tier/packed/pack_worth.h"
 #include "tier/packed/packed_slab.h"
 #include "tier/packed/packed_store.h"
 
@@ -53,6 +54,7 @@ class Packer {
     const PackedOptions options_;
     PackCounters& counters_;
     std::vector<std::byte> scratch_;
+    PackWorth worth_;
 
     std::mutex mutex_;
     std::condition_variable changed_;
