@@ -69,8 +69,9 @@ class Candidate {
 };
 
 // One of our codecs, by its name in codec_table(). The keys' mean before RoPE is removed;
-// "NAME:post" removes the one after RoPE instead, "NAME:plain" none, nor that of the values. Codecs
-// that turn rows first do so with what use() found.
+// "NAME:post" removes the one after RoPE instead, "NAME:plain" none, nor that of the values;
+// "NAME:mean" is NAME, for codecs whose bare names are peers. Of formats that know no means they
+// are taken off before and added again. Codecs that turn rows first do so with what use() found.
 Result<std::unique_ptr<Candidate>> codec_candidate(const std::string& name);
 
 // A codec of codec_table() that is another's format, as its owners use it: a peer, without means,

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "bench/eval/candidate.h"
@@ -19,12 +20,12 @@ struct MeanName {
     std::string_view suffix;
     Mean mean;
 };
-constexpr MeanName kMeanNames[] = {{":post", Mean::after}, {":plain", Mean::none}};
+constexpr MeanName kMeanNames[] = {
+    {":mean", Mean::before}, {":post", Mean::after}, {":plain", Mean::none}};
 
-std::string_view suffix_of(Mean mean) {
-    for (const MeanName& row : kMeanNames)
-        if (row.mean == mean) return row.suffix;
-    return "";
+// Families that take means off by themselves; others have never heard of them.
+bool takes_means(std::string_view family) {
+    return family == "hot" || family == "i2c" || family == "split";
 }
 
 void add(const float* means, float sign, size_t n, float* to) {
@@ -40,12 +41,15 @@ float scale_above_blocks(const float* x, size_t n) {
 
 class CodecCandidate final : public Candidate {
  public:
-    CodecCandidate(const codec::CodecSpec& spec, Mean mean, bool is_reference)
-        : spec_(spec), mean_(mean), is_reference_(is_reference) {}
+    CodecCandidate(const codec::CodecSpec& spec, Mean mean, std::string_view suffix,
+                   bool is_reference)
+        : spec_(spec),
+          mean_(mean),
+          name_(codec::codec_name(spec) + std::string(suffix)),
+          family_(codec::row_of(spec).folder),
+          is_reference_(is_reference) {}
 
-    std::string name() const override {
-        return codec::codec_name(spec_) + std::string(is_reference_ ? "" : suffix_of(mean_));
-    }
+    std::string name() const override { return name_; }
 
     Status fits(uint32_t head_dim) const override {
         return codec::check_geometry(spec_, geometry(head_dim));
@@ -54,9 +58,8 @@ class CodecCandidate final : public Candidate {
     bool reference() const override { return is_reference_; }
 
     Status use(const codec::Sidecar& sidecar) override {
-        const std::string_view family = codec::row_of(spec_).folder;
-        const bool is_split = family == "split";
-        if (is_split || family == "i2c")
+        const bool is_split = family_ == "split";
+        if (is_split || family_ == "i2c")
             QUIRE_TRY(keep(codec::i2c::Matrices::of(sidecar), &matrices_));
         return is_split ? keep(codec::split::Orders::of(sidecar), &orders_) : Status{};
     }
@@ -72,17 +75,30 @@ class CodecCandidate final : public Candidate {
         const codec::Geometry geometry = this->geometry(span.head_dim);
         const codec::PageCodecOps& ops = codec::best_ops(codec::row_of(spec_));
         codec::HeadSidecar sidecar;
-        if (mean_ != Mean::none && span.means != nullptr) sidecar.v_mean = span.means->v.data();
-        if (mean_ == Mean::after && span.means != nullptr) sidecar.k_mean = span.means->k.data();
+        const bool has_means = mean_ != Mean::none && span.means != nullptr;
+        const float* v_mean = has_means ? span.means->v.data() : nullptr;
+        const float* k_mean =
+            has_means && mean_ == Mean::after ? span.means->k.data() : nullptr;
+        if (takes_means(family_)) {
+            sidecar.v_mean = std::exchange(v_mean, nullptr);
+            sidecar.k_mean = std::exchange(k_mean, nullptr);
+        }
         set_maps(span, &sidecar);
         const size_t numbers = size_t{span.tokens} * span.head_dim;
-        if (is_reference_) {
+        // What a kernel would add to scores and to the output is taken off and put back on here.
+        const bool moved = mean_ == Mean::before && span.k_means != nullptr;
+        const auto move = [&](float sign) {
+            if (moved) add(span.k_means, sign, numbers, span.k);
+            for (size_t i = 0; i < numbers; i += span.head_dim) {
+                if (k_mean != nullptr) add(k_mean, sign, span.head_dim, span.k + i);
+                if (v_mean != nullptr) add(v_mean, sign, span.head_dim, span.v + i);
+            }
+        };
+        move(-1);
+        if (is_reference_ || family_ == "fp4") {
             sidecar.k_scale = scale_above_blocks(span.k, numbers);
             sidecar.v_scale = scale_above_blocks(span.v, numbers);
         }
-        // What a kernel would add to scores is taken off and put back on here.
-        const bool moved = mean_ == Mean::before && span.k_means != nullptr;
-        if (moved) add(span.k_means, -1, numbers, span.k);
         const bool whole_tiles = codec::row_of(spec_).unit == codec::Unit::tile;
         const size_t bytes = codec::page_bytes(spec_, geometry);
         std::vector<std::byte> memory(bytes + codec::kPageAlign);
@@ -117,7 +133,7 @@ class CodecCandidate final : public Candidate {
                         .first = 0,
                         .last = n});
         }
-        if (moved) add(span.k_means, 1, numbers, span.k);
+        move(1);
     }
 
  private:
@@ -148,6 +164,8 @@ class CodecCandidate final : public Candidate {
 
     codec::CodecSpec spec_;
     Mean mean_;
+    std::string name_;
+    std::string_view family_;
     bool is_reference_;
     std::optional<codec::i2c::Matrices> matrices_;
     std::optional<codec::split::Orders> orders_;
@@ -161,21 +179,23 @@ class CodecCandidate final : public Candidate {
 Result<std::unique_ptr<Candidate>> codec_candidate(const std::string& name) {
     Mean mean = Mean::before;
     std::string_view stem = name;
+    std::string_view suffix;
     for (const MeanName& row : kMeanNames) {
         if (!stem.ends_with(row.suffix)) continue;
         stem.remove_suffix(row.suffix.size());
+        suffix = row.suffix;
         mean = row.mean;
         break;
     }
     auto spec = codec::find_codec(stem);
     if (!spec.ok()) return spec.error();
-    return std::unique_ptr<Candidate>(new CodecCandidate(*spec, mean, false));
+    return std::unique_ptr<Candidate>(new CodecCandidate(*spec, mean, suffix, false));
 }
 
 std::unique_ptr<Candidate> format_candidate(const std::string& name) {
     auto spec = codec::find_codec(name);
     QUIRE_CHECK(spec.ok(), "a format that the codecs have not");
-    return std::unique_ptr<Candidate>(new CodecCandidate(*spec, Mean::none, true));
+    return std::unique_ptr<Candidate>(new CodecCandidate(*spec, Mean::none, "", true));
 }
 
 }  // namespace quire::bench

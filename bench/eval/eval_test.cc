@@ -93,6 +93,49 @@ TEST(Candidates, OurCodecsGoThroughTheirPages) {
     EXPECT_EQ(peer_candidate("k8v8"), nullptr);
 }
 
+TEST(Candidates, MeansAreTakenOffOfEveryFormat) {
+    constexpr uint32_t kDims = 64, kTokens = 64;
+    std::mt19937 random(9);
+    std::normal_distribution<float> normal;
+    // Rows whose mean is most of them; the one before RoPE is turned likewise for all of them.
+    std::vector<float> turned(kDims * kTokens), rows(kDims * kTokens);
+    for (size_t i = 0; i < rows.size(); ++i) {
+        turned[i] = i % 3 == 0 ? 20.0f : -20.0f * static_cast<float>(i % kDims) / kDims;
+        if (i >= kDims) turned[i] = turned[i - kDims];
+        rows[i] = turned[i] + normal(random);
+    }
+    HeadMeans means{.k = {turned.begin(), turned.begin() + kDims}, .k_before = {}, .v = {}};
+    means.v = means.k;
+    const auto errors = [&](const std::string& name) {
+        std::vector<float> k = rows, v = rows;
+        const auto candidate = codec_candidate(name);
+        EXPECT_TRUE(candidate.ok()) << name;
+        EXPECT_EQ((*candidate)->name(), name);
+        EXPECT_FALSE((*candidate)->reference());
+        (*candidate)->apply({.k = k.data(),
+                             .v = v.data(),
+                             .tokens = kTokens,
+                             .head_dim = kDims,
+                             .means = &means,
+                             .k_means = turned.data()});
+        std::pair<double, double> sums;
+        for (size_t i = 0; i < k.size(); ++i) {
+            sums.first += std::pow(double{k[i]} - rows[i], 2);
+            sums.second += std::pow(double{v[i]} - rows[i], 2);
+        }
+        return sums;
+    };
+    for (const char* stem : {"nvfp4", "nvfp4_4over6", "mxfp4", "turboquant_4bit_nc",
+                             "tq4_mse_hadamard", "fp8_e4m3_token", "k4v4", "i4c"}) {
+        const auto plain = errors(std::string(stem) + ":plain");
+        for (const char* suffix : {":post", ":mean"}) {
+            const auto less = errors(std::string(stem) + suffix);
+            EXPECT_LT(less.first * 4, plain.first) << stem << suffix;
+            EXPECT_LT(less.second * 4, plain.second) << stem << suffix;
+        }
+    }
+}
+
 TEST(Candidates, LayersCanBeSkipped) {
     const auto some = skipping_candidate(codec_candidate("k2v2").value(), {1, 3});
     EXPECT_EQ(some->name(), "k2v2, layers 1+3 exact");

@@ -47,12 +47,13 @@ A second table has, for the same rows and by the same rules,
              the greedy answer gives exactly, and how many the 16-bit cache gives
 
 Caches: every codec of `quire codec list`, with the keys' mean before RoPE removed, or the one after
-RoPE (NAME:post), or no mean (NAME:plain); with a sidecar ec:BITS, the cold codec at about so many
-bits a number, 0.5 to 8 (a ladder of them when none is named), or ec:BITS+BITS, in a base and a
-refinement. NAME:served is what `quire serve --kv-codec NAME --kv-sidecar FILE` does, by its own
-code: its sinks (64, or --sink-tokens) and its open block exact, keys' four strongest pairs turned,
-no means without --sidecar; NAME may be schedule. NAME+ec:BITS is the same with every block packed
-and unpacked once, as by --kv-codec-cold ec:BITS. And peers:
+RoPE (NAME:post), or no mean (NAME:plain); others' formats, which are peers by their bare names,
+too (nvfp4_4over6:mean has the one before RoPE removed); with a sidecar ec:BITS, the cold codec at
+about so many bits a number, 0.5 to 8 (a ladder of them when none is named), or ec:BITS+BITS, in a
+base and a refinement. NAME:served is what `quire serve --kv-codec NAME --kv-sidecar FILE` does, by
+its own code: its sinks (64, or --sink-tokens) and its open block exact, keys' four strongest pairs
+turned, no means without --sidecar; NAME may be schedule. NAME+ec:BITS is the same with every block
+packed and unpacked once, as by --kv-codec-cold ec:BITS. And peers:
 )";
 
 constexpr const char* kDefaults[] = {"fp8_e4m3_token:plain",
