@@ -93,6 +93,7 @@ class Builder {
         out_.kv_codec = config_.text("kv_codec");
         out_.kv_codecs_allowed = config_.list("kv_codec_allow");
         out_.kv_sinks = small("kv_sinks");
+        out_.kv_recent_tokens = small("kv_recent_tokens");
         copy_skip_layers();
         copy_dtype();
         out_.kv_schedule = config_.text("kv_schedule");
@@ -183,6 +184,11 @@ class Builder {
             note(
                 "kv-sinks is of use with a kv-codec, or with ec:BITS as kv-codec-host or "
                 "kv-codec-cold, only; name one, such as k8v8");
+        if (!coded && !config_.is_default("kv_recent_tokens"))
+            note("kv-recent-tokens is of use with a kv-codec only; name one, such as k8v8");
+        if (out_.kv_recent_tokens % kCodedBlockTokens != 0)
+            note(fmt::format("kv-recent-tokens must be a multiple of {}, not {}", kCodedBlockTokens,
+                             out_.kv_recent_tokens));
         if (!coded && !config_.is_default("kv_skip_layers"))
             note("kv-skip-layers is of use with a kv-codec only; name one, such as k8v8");
         if (!out_.kv_schedule.empty() && std::ranges::find(names, "schedule") == names.end())

@@ -35,6 +35,7 @@ struct ServeOptions {
     std::string kv_codec;
     std::vector<std::string> kv_codecs_allowed;  // further ones, that requests may ask for
     uint32_t kv_sinks = 0;                       // tokens
+    uint32_t kv_recent_tokens = 0;               // of a span that is exact for its queries
     std::vector<uint32_t> kv_skip_layers;        // that no codec is for
     bool kv_bf16 = false;                        // 16-bit numbers are bf16, not f16
     std::string kv_schedule;                     // a file; empty: the sidecar's widths

@@ -162,6 +162,16 @@ constexpr OptionSpec kOptionRows[] = {
      .help = "first tokens that stay 16 bit with a codec; a multiple of 64",
      .value_name = "TOKENS",
      .max = 4096},
+    {.key = "kv_recent_tokens",
+     .type = T::integer,
+     .fallback = "64",
+     .section = "Cache",
+     .help =
+         "with a codec, positions fall into spans of so many tokens, and a token reads the keys "
+         "of its own span in 16 bit; a multiple of 64; a hit is a prefix of whole spans",
+     .value_name = "TOKENS",
+     .min = 64,
+     .max = 4096},
     {.key = "kv_skip_layers",
      .type = T::list,
      .section = "Cache",

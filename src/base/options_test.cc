@@ -224,6 +224,16 @@ TEST(ServeOptions, BlockTokensAndModelAreChecked) {
     EXPECT_THAT(problem(serve_options(*config, 64 * kGiB)), HasSubstr("quire serve MODEL.gguf"));
 }
 
+TEST(ServeOptions, SpansAreWholeBlocksAndNeedACodec) {
+    EXPECT_EQ(options({{"kv_codec", "k8v8"}})->kv_recent_tokens, 64u);
+    EXPECT_EQ(options({{"kv_codec", "k8v8"}, {"kv_recent_tokens", "192"}})->kv_recent_tokens, 192u);
+    EXPECT_THAT(problem(options({{"kv_codec", "k8v8"}, {"kv_recent_tokens", "100"}})),
+                HasSubstr("kv-recent-tokens must be a multiple of 64, not 100"));
+    EXPECT_THAT(problem(options({{"kv_codec", "k8v8"}, {"kv_recent_tokens", "0"}})),
+                HasSubstr("at least 64"));
+    EXPECT_THAT(problem(options({{"kv_recent_tokens", "128"}})), HasSubstr("with a kv-codec only"));
+}
+
 TEST(ServeOptions, FurtherCodecs) {
     const auto further =
         options({{"kv_codec_allow", "k8v8,k6v4"}, {"block_tokens", "32"}, {"kv_sinks", "128"}});

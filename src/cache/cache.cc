@@ -23,11 +23,12 @@ std::vector<GroupNeed> group_needs(const KvLayout& layout) {
     return needs;
 }
 
-// Blocks that are open at once: of one lease those that a step completes, the one before and the
-// one after; of others, mostly one.
+// Blocks that are open at once: of one lease those that a step completes, the one before, and the
+// one after, or with spans of several blocks the rest of one; of others, mostly a span.
 OpenSlots open_slots(const CacheOptions& options) {
-    const uint32_t least = options.step_tokens / options.layout.block_tokens + 2;
-    return {least, least + options.leases_max};
+    const uint32_t span = options.layout.span_blocks();
+    const uint32_t least = options.step_tokens / options.layout.block_tokens + 1 + span;
+    return {least, least + options.leases_max * span};
 }
 
 }  // namespace
@@ -179,7 +180,7 @@ bool Cache::has_room(uint32_t tokens) const {
     return true;
 }
 
-// Groups that keep only sinks hold them, the open block and those that one step completes.
+// Groups that keep only sinks hold them, the open span and the blocks that one step completes.
 uint32_t Cache::slots_needed(uint32_t group, uint32_t tokens, uint32_t more) const {
     const KvLayout& layout = options_.layout;
     const uint32_t blocks = (tokens + more + layout.block_tokens - 1) / layout.block_tokens;

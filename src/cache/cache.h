@@ -164,6 +164,7 @@ class Cache {
     Survey survey(const BlockChain& chain, const TenantKeys& keys, uint32_t limit);
     uint32_t plan(const Survey& found, uint32_t prompt_tokens, MissReason& reason) const;
     void start(Lease& lease);
+    uint32_t next_end(uint32_t n, uint32_t limit) const;
     bool must_wait(const Lease& lease, const Survey& found, uint32_t limit) const;
     bool hold_prefix(Lease& lease, const Survey& found, uint32_t use);
     void hold_block(Lease& lease, uint32_t group, uint32_t block, uint32_t slot);
@@ -184,7 +185,7 @@ class Cache {
     };
     void set_miss(Lease& lease, const Survey& found, uint32_t use, uint32_t limit);
     Why why_missing(const BlockChain& chain, const Namespace& ns, const Survey& found,
-                    uint32_t use) const;
+                    uint32_t next) const;
     Why why_gone(const Ghost& ghost) const;
     void note_departure(const PrefixHash& hash, uint8_t held_below, uint8_t refused,
                         int64_t now_ns);

@@ -119,10 +119,21 @@ uint32_t Cache::plan(const Survey& found, uint32_t prompt_tokens, MissReason& re
     return cut.use_blocks;
 }
 
+// The next longer prefix that could be taken if all were there; n when none within the limit is.
+uint32_t Cache::next_end(uint32_t n, uint32_t limit) const {
+    for (uint32_t next = n + 1; next <= limit; ++next)
+        if (options_.layout.can_end(next)) return next;
+    return n;
+}
+
 bool Cache::must_wait(const Lease& held, const Survey& found, uint32_t limit) const {
-    if (found.usable >= limit || clock_.monotonic_ns() >= held.wait_until_ns) return false;
-    const auto it = computing_.find(held.chain.blocks()[found.usable]);
-    return it != computing_.end() && it->second != held.id;
+    if (clock_.monotonic_ns() >= held.wait_until_ns) return false;
+    const uint32_t next = next_end(found.usable, limit);
+    for (uint32_t b = found.usable; b < next; ++b) {
+        const auto it = computing_.find(held.chain.blocks()[b]);
+        if (it != computing_.end() && it->second != held.id) return true;
+    }
+    return false;
 }
 
 void Cache::start(Lease& held) {

@@ -63,6 +63,88 @@ TEST(CacheCodes, APrefixIsFoundInEveryTierUpToAWholeBlock) {
     EXPECT_GT(h.cache->stats().deduplicated_blocks, 0u);
 }
 
+// Spans of three blocks, of which the third begins with block 6.
+KvLayout layout_of_spans() {
+    KvLayout layout = coded_layout();
+    layout.span_tokens = 48;
+    return layout;
+}
+
+TEST(CacheCodes, ExactPagesOfASpanGoWhenItIsOver) {
+    Harness h(60, layout_of_spans());
+    const auto prompt = some_tokens(16 * 12 + 5, 1);
+    const LeaseId id = h.acquire(prompt);
+    uint32_t computed = 0;
+    h.compute(id, prompt, {}, 24, [&] {
+        computed = std::min<uint32_t>(computed + 24, static_cast<uint32_t>(prompt.size()));
+        std::vector<uint32_t> exact = {0}, codes;
+        if (computed > 16) exact = {0, 1};
+        for (uint32_t b = std::max(2u, computed / 48 * 3); b < (computed + 15) / 16; ++b)
+            exact.push_back(b);
+        for (uint32_t b = 2; b < (computed + 15) / 16; ++b) codes.push_back(b);
+        EXPECT_EQ(held_blocks(h, id, 0), exact) << "at " << computed;
+        EXPECT_EQ(held_blocks(h, id, 2), codes) << "at " << computed;
+    });
+    h.cache->release(id);
+    h.settle_stores();
+    EXPECT_EQ(h.cache->stats().g1_blocks, 2u * (2 + 10)) << "what is exact was named";
+    EXPECT_EQ(h.cache->stats().pinned_blocks, 0u);
+}
+
+TEST(CacheCodes, APrefixIsTakenUpToAWholeSpan) {
+    Harness h(60, layout_of_spans());
+    const auto prompt = some_tokens(16 * 8 + 3, 2);
+    h.serve(prompt);
+    for (const bool cold : {false, true}) {
+        if (cold) h.cache->flush(Tier::g1);
+        for (const auto& [tokens, cached] : {std::pair<uint32_t, uint32_t>{16 * 8 + 3, 96},
+                                             {16 * 6 + 1, 96},
+                                             {16 * 6, 48},
+                                             {16 * 2 + 1, 32},
+                                             {16 * 1 + 1, 16}}) {
+            const TokenSpan part = TokenSpan(prompt).first(tokens);
+            const LeaseId id = h.acquire(part);
+            h.settle(id);
+            EXPECT_EQ(h.cache->info(id).cached_tokens, cached) << tokens << " " << cold;
+            EXPECT_EQ(h.cache->info(id).miss, MissReason::none);
+            EXPECT_EQ(h.cache->explain(part, {}).reason, MissReason::none);
+            h.expect_pages(id, part, {});
+            h.compute(id, part, {});
+            h.cache->release(id);
+            h.settle_stores();
+        }
+    }
+    auto longer = prompt;
+    longer.resize(16 * 9 + 1, TokenId{3});
+    const CacheExplanation why = h.cache->explain(longer, {});
+    EXPECT_EQ(why.hit_blocks, 6u);
+    EXPECT_EQ(why.reason, MissReason::never_seen);
+    EXPECT_EQ(h.cache->stats().pinned_blocks, 0u);
+}
+
+// Who wants what another lease computes gets it by spans, and waits for no part of one.
+TEST(CacheCodes, AnotherLeasesSpanIsWaitedForWhole) {
+    Harness h(60, layout_of_spans());
+    const auto prompt = some_tokens(16 * 11 + 1, 4);
+    const LeaseId first = h.acquire(prompt);
+    const LeaseId second = h.acquire(prompt);
+    uint32_t computed = 0;
+    h.compute(first, prompt, {}, 16, [&] {
+        computed += 16;
+        h.cache->poll();
+        const LeaseInfo& info = h.cache->info(second);
+        EXPECT_EQ(info.state, computed < 144 ? LeaseState::waiting : LeaseState::ready) << computed;
+        if (info.state == LeaseState::ready) {
+            EXPECT_EQ(info.cached_tokens, 144u);
+        }
+    });
+    h.compute(second, prompt, {});
+    h.cache->release(first);
+    h.cache->release(second);
+    h.settle_stores();
+    EXPECT_EQ(h.cache->stats().pinned_blocks, 0u);
+}
+
 TEST(CacheCodes, WithoutItsSinksAPrefixIsWorthNothing) {
     Harness h(60, coded_layout());
     const auto prompt = some_tokens(16 * 8 + 1, 3);
@@ -115,11 +197,16 @@ TEST(CacheCodes, PagesCodedOtherwiseAreNeverFound) {
 }
 
 // Leases beyond what the exact slots can hold open wait for each other, and none waits for ever.
-TEST(CacheCodes, OneLeaseAlwaysFindsRoomForAStep) {
-    Harness h(60, coded_layout());
+class CacheCodesOfSpans : public ::testing::TestWithParam<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Spans, CacheCodesOfSpans, ::testing::Values(16, 48, 128));
+
+TEST_P(CacheCodesOfSpans, OneLeaseAlwaysFindsRoomForAStep) {
+    KvLayout layout = coded_layout();
+    layout.span_tokens = GetParam();
+    Harness h(60, layout);
     h.options.step_tokens = 32;
     h.options.leases_max = 1;
-    h.options.g1_bytes = h.options.layout.slab_bytes(0) * 60;
+    h.options.g1_bytes = h.options.layout.slab_bytes(0) * (60 + GetParam() / 8);
     h.open();
     std::vector<LeaseId> open;
     const auto first = some_tokens(40, 5);

@@ -70,9 +70,10 @@ const SlabOrigin* Cache::held_by_other(const BlockChain& chain, const Namespace&
     return nullptr;
 }
 
+// Why a prefix of `next` blocks cannot be taken.
 Cache::Why Cache::why_missing(const BlockChain& chain, const Namespace& ns, const Survey& found,
-                              uint32_t use) const {
-    const uint32_t block = first_missing(options_.layout, found.sources, use);
+                              uint32_t next) const {
+    const uint32_t block = first_missing(options_.layout, found.sources, next - 1);
     if (const auto ghost = ghosts_.find(chain.blocks()[block])) return why_gone(*ghost);
     if (const SlabOrigin* other = held_by_other(chain, ns, block))
         return {MissReason::other_model, Tier::g3, -1, *other};
@@ -91,8 +92,9 @@ Cache::Why Cache::why_missing(const BlockChain& chain, const Namespace& ns, cons
 
 void Cache::set_miss(Lease& held, const Survey& found, uint32_t use, uint32_t limit) {
     held.info.miss = MissReason::none;
-    if (use >= limit) return;
-    const Why why = why_missing(held.chain, held.ns(), found, use);
+    const uint32_t next = next_end(use, limit);
+    if (next == use) return;
+    const Why why = why_missing(held.chain, held.ns(), found, next);
     held.info.miss = why.reason;
     held.info.miss_tier = why.tier;
 }
@@ -120,10 +122,11 @@ CacheExplanation Cache::explain(TokenSpan prompt, const Namespace& ns) {
         }
         ++answer.blocks_by_tier[static_cast<int>(slowest)];
     }
-    if (answer.hit_blocks >= limit) return answer;
+    const uint32_t next = next_end(answer.hit_blocks, limit);
+    if (next == answer.hit_blocks) return answer;
     answer.reason = cut;
     if (cut == MissReason::none) {
-        const Why why = why_missing(chain, ns, found, answer.hit_blocks);
+        const Why why = why_missing(chain, ns, found, next);
         answer.reason = why.reason;
         answer.tier = why.tier;
         answer.ago_ns = why.ago_ns;

@@ -91,9 +91,11 @@ TEST_P(CacheProperty, PagesAreRightAndNothingLeaks) {
     const uint64_t seed = GetParam();
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
-    Harness h(40, seed % 6 == 0   ? testing::partly_coded_layout()
-                  : seed % 3 == 0 ? testing::coded_layout()
-                                  : testing::two_group_layout());
+    KvLayout layout = seed % 6 == 0   ? testing::partly_coded_layout()
+                      : seed % 3 == 0 ? testing::coded_layout()
+                                      : testing::two_group_layout();
+    if (seed % 9 == 3) layout.span_tokens = 48;
+    Harness h(40, layout);
     h.write_through = seed % 2 == 0;
     h.options.demotion_bytes_max = 0;  // few copies, so that some are refused
     h.open();
@@ -158,10 +160,11 @@ INSTANTIATE_TEST_SUITE_P(Seeds, CacheProperty, ::testing::Range<uint64_t>(1, 41)
 TEST(Lookup, LongestUsableMatchesItsDefinition) {
     Random random(5);
     for (int round = 0; round < 3000; ++round) {
-        const KvLayout layout =
-            round % 2 == 0   ? testing::two_group_layout()
-            : round % 4 == 1 ? testing::coded_layout()
-                             : testing::partly_coded_layout();
+        KvLayout layout = round % 2 == 0   ? testing::two_group_layout()
+                          : round % 4 == 1 ? testing::coded_layout()
+                                           : testing::partly_coded_layout();
+        const uint32_t span_blocks = layout.coded() ? 1 + random.below(4) : 1;
+        if (span_blocks > 1) layout.span_tokens = 16 * span_blocks;
         const uint32_t blocks = 1 + random.below(12);
         SourceTable sources(layout.groups.size(), std::vector<Source>(blocks));
         for (auto& group : sources)
@@ -169,7 +172,8 @@ TEST(Lookup, LongestUsableMatchesItsDefinition) {
                 source = random.below(5) == 0 ? Source::absent : Source::g1;
         uint32_t want = 0;
         for (uint32_t n = 1; n <= blocks; ++n) {
-            bool usable = true;
+            // What is read exact next: from the span's beginning on, of which sinks alone are kept.
+            bool usable = n % span_blocks == 0 || n <= layout.sink_blocks();
             for (size_t g = 0; g < layout.groups.size(); ++g) {
                 const KvKeep keep = layout.groups[g].keep;
                 // A query at position n * 16 sees keys above n * 16 - window.

@@ -210,11 +210,12 @@ bool Cache::store_all() {
 // Whole blocks that the next query does not read are let go: those that its window has passed, and
 // exact pages of what is read as codes from now on.
 void Cache::trim(Lease& held) {
-    const uint32_t whole = held.computed_tokens / options_.layout.block_tokens;
+    const uint32_t open = options_.layout.open_block(held.computed_tokens);
     for (uint32_t g = 0; g < held.tables.size(); ++g) {
         const BlockRange needed = options_.layout.needed_blocks(g, held.computed_tokens);
         let_go_blocks(held, g, {0, std::min(needed.first, needed.end)});
-        let_go_blocks(held, g, {needed.end, whole});
+        if (options_.layout.groups[g].keep == KvKeep::sinks)
+            let_go_blocks(held, g, {needed.end, open});
     }
 }
 

@@ -9,7 +9,7 @@ std::vector<bool> usable_ends(const KvLayout& layout, const SourceTable& sources
     std::vector<uint32_t> after_gap(layout.groups.size(), 0);
     std::vector<bool> ends(limit);
     for (uint32_t n = 1; n <= limit; ++n) {
-        bool usable = true;
+        bool usable = layout.can_end(n);
         for (size_t g = 0; g < after_gap.size(); ++g) {
             if (sources[g][n - 1] == Source::absent && layout.kept_blocks(g, n).has(n - 1))
                 after_gap[g] = n;

@@ -50,10 +50,12 @@ constexpr Tier tier_of(Source source) {
 using SourceTable = std::vector<std::vector<Source>>;
 
 // For each n in [1, limit], at index n - 1: whether every group has all the blocks that it needs
-// for a query at n * B. A shorter prefix may lack a window that a longer one does not need.
+// for a query at n * B, and n ends no span in its middle. A shorter prefix may lack a window that a
+// longer one does not need.
 std::vector<bool> usable_ends(const KvLayout& layout, const SourceTable& sources, uint32_t limit);
 
 // The first block, of any group, that keeps n + 1 blocks from being usable; n when none does.
+// REQUIRES: layout.can_end(n + 1).
 uint32_t first_missing(const KvLayout& layout, const SourceTable& sources, uint32_t n);
 
 // The largest usable n, or 0.

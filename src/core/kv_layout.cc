@@ -49,6 +49,10 @@ Status KvLayout::validate() const {
         return make_error(Code::invalid, "sink_tokens must be a multiple of block_tokens up to " +
                                              std::to_string(kMaxSinkTokens) + ", not " +
                                              std::to_string(sink_tokens));
+    if (span_tokens % block_tokens != 0 || span_tokens > kMaxSpanTokens)
+        return make_error(Code::invalid, "span_tokens must be a multiple of block_tokens up to " +
+                                             std::to_string(kMaxSpanTokens) + ", not " +
+                                             std::to_string(span_tokens));
     std::set<std::pair<KvKeep, uint16_t>> seen;
     std::map<uint16_t, std::set<KvKeep>> keeps;
     for (size_t g = 0; g < groups.size(); ++g) {
@@ -133,7 +137,10 @@ uint64_t KvLayout::sequence_bytes(uint32_t tokens) const {
     for (size_t g = 0; g < groups.size(); ++g) {
         const uint32_t last = tokens == 0 ? 0 : tokens - 1;
         uint64_t blocks = needed_blocks(g, last).count();
-        if (groups[g].keep != KvKeep::rest && tokens > 0) ++blocks;
+        const uint32_t own = last / block_tokens;
+        if (groups[g].keep == KvKeep::sinks && tokens > 0)
+            blocks += own + 1 - std::max(open_block(last), std::min(own, sink_blocks()));
+        if (groups[g].keep == KvKeep::all && tokens > 0) ++blocks;
         bytes += blocks * payload_bytes(g);
     }
     return bytes;
@@ -152,6 +159,8 @@ Hash128 KvLayout::digest() const {
     // Layouts without codes keep the digest that they had before there were any.
     if (coded()) {
         words.insert(words.end(), {kCodedLayoutVersion, sink_tokens});
+        // Spans of a block are what all layouts had before there were others.
+        if (span_blocks() > 1) words.push_back(span_tokens);
         for (const KvGroup& group : groups) {
             const Hash128& t = group.pages.transform;
             words.insert(

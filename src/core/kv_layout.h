@@ -13,6 +13,10 @@
 // and for a block while it is being filled; and one of codes for the blocks between
 // (split_for_codes), with the layers of the same widths. Both have the same kind and window. Layers
 // that are not coded are in a group that keeps all.
+//
+// What is recent is exact too: positions fall into spans, and a query reads the keys of its own
+// span exact. That is a rule of the position alone, and no query reads exact keys of a span before
+// its own, so that a prefix of whole spans can be taken from codes and sinks and nothing else.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +38,7 @@ inline constexpr uint32_t kMaxGroupLayers = 256;
 inline constexpr uint32_t kMaxGroups = 8;
 inline constexpr uint32_t kMaxKvHeads = 1024;
 inline constexpr uint32_t kMaxSinkTokens = 4096;
+inline constexpr uint32_t kMaxSpanTokens = 4096;
 inline constexpr size_t kMaxPayloadBytes = size_t{1} << 30;
 
 // Which whole blocks of a prefix a group keeps: all; those of the sinks; those after the sinks.
@@ -75,6 +80,7 @@ struct KvLayout {
     uint32_t block_tokens = 16;
     Element element = Element::f16;
     uint32_t sink_tokens = 0;  // of groups that do not keep all; a multiple of block_tokens
+    uint32_t span_tokens = 0;  // with a codec; a multiple of block_tokens; 0: a block is a span
     std::vector<KvGroup> groups;
 
     // invalid when a size is zero, over its bound, not a multiple of 16, layers are not ascending,
@@ -84,13 +90,24 @@ struct KvLayout {
 
     size_t element_bytes() const { return 2; }
     uint32_t sink_blocks() const { return sink_tokens / block_tokens; }
+    uint32_t span_blocks() const { return span_tokens == 0 ? 1 : span_tokens / block_tokens; }
+    // The first block of the span that a query at `position` stands in: of it and those after it
+    // the query reads exact pages.
+    uint32_t open_block(uint32_t position) const {
+        return position / block_tokens / span_blocks() * span_blocks();
+    }
+    // Whether so many whole blocks can be taken from a cache, as far as spans go: what is read
+    // exact next is sinks, or is not there yet.
+    bool can_end(uint32_t blocks) const {
+        return blocks <= sink_blocks() || blocks % span_blocks() == 0;
+    }
     // Whether some group's pages are a codec's.
     bool coded() const;
     // Whole blocks that the group would ever keep, of the first n.
     BlockRange kept_blocks(size_t group, uint32_t n) const;
-    // Of the whole blocks before `position`, those that a query there reads from the group. A
-    // prefix can be taken from a cache that has them. What it reads of its own block comes from the
-    // group that does not keep the rest.
+    // Of the whole blocks before `position`, those that queries from there on read from the group,
+    // but for exact pages of a span that is open. A prefix for which can_end() can be taken from a
+    // cache that has them.
     BlockRange needed_blocks(size_t group, uint32_t position) const;
     // One layer, one KV head: K and V.
     size_t page_bytes(size_t group) const;

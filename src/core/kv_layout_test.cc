@@ -167,12 +167,41 @@ TEST(KvLayout, NeededBlocksHoldWhatAQueryReads) {
     }
 }
 
+// By the definition: a prefix that can be taken leaves nothing exact to be read but sinks.
+TEST(KvLayout, APrefixOfWholeSpansLacksNoExactPage) {
+    for (const uint32_t span_blocks : {1, 2, 3, 8}) {
+        for (const uint32_t sinks : {0, 2, 5}) {
+            KvLayout layout = coded(sinks * 16);
+            layout.span_tokens = span_blocks * 16;
+            ASSERT_TRUE(layout.validate().ok());
+            for (uint32_t n = 0; n < 40; ++n) {
+                const uint32_t span = n / span_blocks * span_blocks;
+                EXPECT_EQ(layout.can_end(n), n == span || n <= sinks) << n;
+                for (uint32_t position = n * 16; position < n * 16 + 16; ++position)
+                    ASSERT_EQ(layout.open_block(position), span);
+            }
+        }
+    }
+    KvLayout layout = coded(32);
+    layout.span_tokens = 64;
+    // Position 149 is in block 9, and the span of blocks 8 to 11: two of it, and two sinks.
+    EXPECT_EQ(layout.sequence_bytes(150), coded(32).sequence_bytes(150) + 6u * 16384);
+    // In block 3, of the first span: two sinks are in it already.
+    EXPECT_EQ(layout.sequence_bytes(60), 6u * (4 * 16384 + 4160));
+    layout.span_tokens = 24;
+    EXPECT_EQ(layout.validate().code(), Code::invalid);
+    layout.span_tokens = kMaxSpanTokens + 16;
+    EXPECT_EQ(layout.validate().code(), Code::invalid);
+}
+
 TEST(KvLayout, WhateverIsSaidOfCodesChangesTheDigest) {
     using Edit = void (*)(KvLayout&);
     const Edit edits[] = {
         [](KvLayout&) {},
         [](KvLayout& l) { l = two_groups(); },
         [](KvLayout& l) { l.sink_tokens = 16; },
+        [](KvLayout& l) { l.span_tokens = 32; },
+        [](KvLayout& l) { l.span_tokens = 48; },
         [](KvLayout& l) { l.groups[2].pages.codec = 8; },
         [](KvLayout& l) { l.groups[2].pages.version = 2; },
         [](KvLayout& l) { l.groups[2].pages.bytes = 4192; },

@@ -94,9 +94,10 @@ struct KvCodecInfo {
     uint32_t tokens_max = UINT32_MAX;  // of one request, prompt and answer: what its G1 can hold
     uint32_t block_tokens = 0;
     uint32_t sink_tokens = 0;            // exact, with a codec
-    std::vector<uint16_t> exact_layers;  // so are these; ascending
+    uint32_t recent_tokens = 0;          // so are up to so many, with a codec
+    std::vector<uint16_t> exact_layers;  // and these; ascending
     uint64_t bytes_per_token = 0;  // with a codec: of a token behind the sinks in a whole block
-    uint64_t bytes_4096 = 0;       // of 4,096 tokens together, sinks and the open block included
+    uint64_t bytes_4096 = 0;       // of 4,096 tokens together, sinks and the open span included
 };
 
 struct ModelInfo {

@@ -27,6 +27,7 @@ struct CodesCacheCase {
     const char* codec;
     uint32_t sink_tokens;
     std::vector<uint32_t> exact_layers = {};
+    uint32_t recent_tokens = 64;
 };
 
 // Logits of the last prompt row and of every decode, and where the prefix came from.
@@ -57,9 +58,10 @@ class CodesCache : public ::testing::TestWithParam<CodesCacheCase> {
         auto coding =
             find_kv_coding(codec, GetParam().sink_tokens, model_->kv_layout(kCodedBlockTokens));
         ASSERT_TRUE(coding.ok()) << coding.error().message;
-        ASSERT_TRUE(keep_exact(&*coding, GetParam().exact_layers,
-                               model_->kv_layout(kCodedBlockTokens))
-                        .ok());
+        ASSERT_TRUE(
+            keep_exact(&*coding, GetParam().exact_layers, model_->kv_layout(kCodedBlockTokens))
+                .ok());
+        ASSERT_TRUE(set_recent(&*coding, GetParam().recent_tokens, 4096).ok());
         if (coding->scheduled) {
             const KvLayout plain = model_->kv_layout(kCodedBlockTokens);
             codec::Sidecar sidecar{.layers = codec::sidecar_layers(plain)};
@@ -142,6 +144,10 @@ class CodesCache : public ::testing::TestWithParam<CodesCacheCase> {
         return reply;
     }
 
+    static uint32_t whole_spans(uint32_t tokens) {
+        return tokens / GetParam().recent_tokens * GetParam().recent_tokens;
+    }
+
     void settle() {
         do {
             cache_->poll();
@@ -170,10 +176,10 @@ TEST_P(CodesCache, EveryTierGivesTheBitsOfAColdRun) {
     open(GetParam().codec);
     const CodedReply cold = run(128);
     EXPECT_EQ(cold.lease.cached_tokens, 0u);
-    constexpr uint32_t kWhole = kCodedPromptTokens / kCodedBlockTokens * kCodedBlockTokens;
+    const uint32_t whole = whole_spans(kCodedPromptTokens);
     const auto expect_from = [&](Tier tier, uint32_t chunk) {
         const CodedReply again = run(chunk);
-        EXPECT_EQ(again.lease.cached_tokens, kWhole) << tier_name(tier);
+        EXPECT_EQ(again.lease.cached_tokens, whole) << tier_name(tier);
         EXPECT_GT(again.lease.tokens_by_tier[static_cast<int>(tier)], 0u) << tier_name(tier);
         expect_same(again, cold);
     };
@@ -194,7 +200,49 @@ TEST_P(CodesCache, EveryTierGivesTheBitsOfAColdRun) {
     }
 }
 
-// A sequence that loses its lease in the middle of a block goes on from the last whole one.
+// What follows the last whole span is there, but no prefix ends with it: nothing is missing.
+TEST_P(CodesCache, NothingIsMissingBehindTheLastWholeSpan) {
+    open(GetParam().codec);
+    const uint32_t span = GetParam().recent_tokens;
+    const CodedReply cold = run(128);
+    const CodedReply again = run(128);
+    EXPECT_EQ(again.lease.miss, MissReason::none);
+    EXPECT_EQ(cache_->explain(prompt_, {}).reason, MissReason::none);
+    // A longer prompt with the same beginning ends where the answer's last whole span does.
+    std::vector<TokenId> longer(cold.tokens.begin(), cold.tokens.end() - 1);
+    const uint32_t whole = whole_spans(static_cast<uint32_t>(longer.size()));
+    longer.resize(whole + span + 1, TokenId{1});
+    const CacheExplanation why = cache_->explain(longer, {});
+    EXPECT_EQ(why.hit_blocks * kCodedBlockTokens, whole);
+    EXPECT_EQ(why.reason, MissReason::never_seen);
+}
+
+// A lease holds exact pages of the sinks and of its own span, and no others.
+TEST_P(CodesCache, ExactPagesBelongToTheOpenSpan) {
+    open(GetParam().codec);
+    const KvLayout& layout = cache_->layout();
+    const LeaseId id = acquire(prompt_);
+    for (uint32_t pos = 0; pos < kCodedPromptTokens;) {
+        const uint32_t n = std::min(47u, kCodedPromptTokens - pos);
+        step(id, TokenSpan(prompt_).subspan(pos, n), pos);
+        pos += n;
+        for (uint32_t g = 0; g < layout.groups.size(); ++g) {
+            if (layout.groups[g].keep != KvKeep::sinks) continue;
+            const auto table = cache_->table(id, g);
+            for (uint32_t b = 0; b < pos / kCodedBlockTokens; ++b) {
+                const bool open = b >= pos / GetParam().recent_tokens * GetParam().recent_tokens /
+                                           kCodedBlockTokens;
+                const bool needed = layout.needed_blocks(g, pos).has(b);
+                EXPECT_EQ(table[b] != nullptr, b < layout.sink_blocks() ? needed : open)
+                    << "block " << b << " at " << pos;
+            }
+        }
+    }
+    cache_->release(id);
+    settle();
+}
+
+// A sequence that loses its lease in the middle of a block goes on from the last whole span.
 TEST_P(CodesCache, AnswersGoOnWhenPagesWereGivenUp) {
     open(GetParam().codec);
     const CodedReply whole = run(128);
@@ -205,7 +253,7 @@ TEST_P(CodesCache, AnswersGoOnWhenPagesWereGivenUp) {
         const TokenSpan tokens = TokenSpan(whole.tokens).first(from == 0 ? kCut : kCut + 1);
         const LeaseId id = acquire(tokens);
         uint32_t pos = cache_->info(id).cached_tokens;
-        EXPECT_EQ(pos, from / kCodedBlockTokens * kCodedBlockTokens);
+        EXPECT_EQ(pos, whole_spans(from));
         while (pos < tokens.size()) {
             const auto n = std::min<uint32_t>(50, static_cast<uint32_t>(tokens.size()) - pos);
             last = step(id, tokens.subspan(pos, n), pos);
@@ -242,15 +290,19 @@ TEST_P(CodesCache, ADirectoryOfAnotherCodecIsAMissWithAReason) {
     expect_same(again, other);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CodesCache,
-                         ::testing::Values(CodesCacheCase{"llama", 0, "k8v8", 64},
-                                           CodesCacheCase{"llama", 0, "k3v2", 0},
-                                           CodesCacheCase{"gemma3", 100, "k6v4", 64},
-                                           CodesCacheCase{"gemma3", 24, "k8v8", 128},
-                                           CodesCacheCase{"llama", 0, "schedule", 64},
-                                           CodesCacheCase{"gemma3", 100, "schedule", 64},
-                                           CodesCacheCase{"llama", 0, "k3v2", 64, {0}},
-                                           CodesCacheCase{"gemma3", 100, "k6v4", 64, {2, 5}}));
+INSTANTIATE_TEST_SUITE_P(
+    All, CodesCache,
+    ::testing::Values(CodesCacheCase{"llama", 0, "k8v8", 64}, CodesCacheCase{"llama", 0, "k3v2", 0},
+                      CodesCacheCase{"gemma3", 100, "k6v4", 64},
+                      CodesCacheCase{"gemma3", 24, "k8v8", 128},
+                      CodesCacheCase{"llama", 0, "schedule", 64},
+                      CodesCacheCase{"gemma3", 100, "schedule", 64},
+                      CodesCacheCase{"llama", 0, "k3v2", 64, {0}},
+                      CodesCacheCase{"gemma3", 100, "k6v4", 64, {2, 5}},
+                      CodesCacheCase{"llama", 0, "k8v8", 64, {}, 128},
+                      CodesCacheCase{"llama", 0, "k3v2", 0, {}, 192},
+                      CodesCacheCase{"gemma3", 100, "k6v4", 64, {}, 128},
+                      CodesCacheCase{"gemma3", 24, "schedule", 128, {1}, 256}));
 
 }  // namespace
 }  // namespace quire

@@ -23,6 +23,11 @@ Result<KvCoding> choose_coding(const EngineOptions& options, const GgufModel& mo
     auto coding = find_kv_coding(codec, options.kv_sink_tokens, plain);
     if (!coding.ok()) return about(option, coding.error());
     if (!coding->any()) return coding;
+    const auto most = static_cast<uint32_t>(model.hparams().context_tokens);
+    const Status spans =
+        set_recent(&coding.value(), options.kv_recent_tokens,
+                   options.context_tokens > 0 ? std::min(options.context_tokens, most) : most);
+    if (!spans.ok()) return about("--kv-recent-tokens", spans.error());
     std::vector<uint32_t> skipped = options.kv_skip_layers;
     LayerSchedule schedule;
     const bool from_file = coding->scheduled && !options.kv_schedule.empty();
@@ -76,6 +81,7 @@ Result<std::unique_ptr<Lane>> open_lane(const EngineOptions& options, const Gguf
     lane->info.name = config.coding.name();
     lane->info.block_tokens = layout.block_tokens;
     lane->info.sink_tokens = layout.sink_tokens;
+    lane->info.recent_tokens = layout.coded() ? config.coding.recent_tokens : 0;
     lane->info.exact_layers = config.coding.exact_layers;
     lane->info.bytes_per_token = layout.bytes_per_token();
     lane->info.bytes_4096 = layout.sequence_bytes(4096);

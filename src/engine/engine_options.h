@@ -42,7 +42,8 @@ struct EngineOptions {
     // Further ones, that a request may ask for.
     std::vector<std::string> kv_codecs_allowed;
     uint32_t kv_sink_tokens = 64;          // stay 16 bit with a codec
-    std::vector<uint32_t> kv_skip_layers;  // so do these, by number
+    uint32_t kv_recent_tokens = 64;        // so do a query's own span of so many
+    std::vector<uint32_t> kv_skip_layers;  // and these, by number
     Element kv_element = Element::f16;     // of what is 16 bit
     // A file with the widths of codec "schedule"; empty: the sidecar's.
     std::string kv_schedule;

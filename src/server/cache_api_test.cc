@@ -43,6 +43,7 @@ TEST(Api, CacheStatus) {
     EXPECT_EQ(status["lookups"]["hit_rate"], 0.25);
     EXPECT_EQ(status["kv"]["codec"], "k8v8");
     EXPECT_EQ(status["kv"]["sink_tokens"], 64);
+    EXPECT_EQ(status["kv"]["recent_tokens"], 128);
     EXPECT_EQ(status["kv"]["exact_layers"], Json({0, 29}));
     EXPECT_EQ(status["kv"]["bytes_per_token"], 66);
     ASSERT_EQ(status["codecs"].size(), 2u);

@@ -31,6 +31,7 @@ OrderedJson kv_json(const KvCodecInfo& kv) {
     return {{"codec", kv.name},
             {"block_tokens", kv.block_tokens},
             {"sink_tokens", kv.sink_tokens},
+            {"recent_tokens", kv.recent_tokens},
             {"exact_layers", kv.exact_layers},
             {"bytes_per_token", kv.bytes_per_token},
             {"bytes_of_4096_tokens", kv.bytes_4096}};

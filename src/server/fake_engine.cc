@@ -230,8 +230,11 @@ CacheStatus FakeEngine::cache_status() {
     row.name = "arena";
     row.capacity_bytes = 1 << 20;
     status.tiers.push_back(row);
-    status.codecs[0].kv = {
-        .name = "k8v8", .sink_tokens = 64, .exact_layers = {0, 29}, .bytes_per_token = 66};
+    status.codecs[0].kv = {.name = "k8v8",
+                           .sink_tokens = 64,
+                           .recent_tokens = 128,
+                           .exact_layers = {0, 29},
+                           .bytes_per_token = 66};
     status.codecs.push_back({.g1_used_bytes = 512, .lookup_tokens = 4, .hit_tokens = 3});
     {
         const std::lock_guard lock(mutex_);

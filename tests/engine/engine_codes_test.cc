@@ -21,7 +21,8 @@ TEST_P(EngineCodesTest, SameTokensColdAndFromEveryTier) {
     const std::string text = some_text(2000);
     const Reply cold = run(text, 70);
     ASSERT_EQ(cold.finish, Finish::length) << (cold.error ? cold.error->message : "");
-    const uint32_t whole = (cold.timing.prompt_tokens - 1) / 64 * 64;
+    const uint32_t span = GetParam().recent_tokens;
+    const uint32_t whole = (cold.timing.prompt_tokens - 1) / span * span;
     const auto expect_from = [&](int tier) {
         const Reply hit = run(text, 70);
         EXPECT_EQ(hit.tokens, cold.tokens);
@@ -83,10 +84,13 @@ TEST_P(EngineCodesTest, CompanyAndPreemptionChangeNoAnswer) {
     EXPECT_GT(engine_->stats().preemptions, 0u) << "the test did not preempt";
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, EngineCodesTest,
-                         ::testing::Values(EngineCase{kModels[0], "k6v4"},
-                                           EngineCase{kModels[1], "k8v8"}),
-                         [](const auto& row) { return std::string(row.param.file).substr(0, 5); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, EngineCodesTest,
+    ::testing::Values(EngineCase{kModels[0], "k6v4"}, EngineCase{kModels[1], "k8v8"},
+                      EngineCase{kModels[0], "k6v4", 128}, EngineCase{kModels[1], "k8v8", 256}),
+    [](const auto& row) {
+        return std::string(row.param.file).substr(0, 5) + std::to_string(row.param.recent_tokens);
+    });
 
 }  // namespace
 }  // namespace quire

@@ -91,6 +91,7 @@ class Pending {
 struct EngineCase {
     const char* file;
     const char* codec = "raw16";
+    uint32_t recent_tokens = 64;
 };
 
 class RealEngineTest : public ::testing::TestWithParam<EngineCase> {
@@ -103,6 +104,7 @@ class RealEngineTest : public ::testing::TestWithParam<EngineCase> {
         options.disk_dir = dir_.path() + "/kv";
         options.disk_bytes = uint64_t{1} << 30;
         options.kv_codec = GetParam().codec;
+        options.kv_recent_tokens = GetParam().recent_tokens;
         return options;
     }
     void open(const EngineOptions& with) {

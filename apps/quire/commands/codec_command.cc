@@ -188,6 +188,8 @@ void add_transcode(CLI::App& app, TranscodeFlags& flags) {
     app.add_option("--model", flags.model, "of ec and bx: the GGUF file whose blocks they are");
     app.add_option("--kv-codec", flags.kv_codec, "of ec: as the server that wrote FROM");
     app.add_option("--kv-sinks", flags.kv_sinks, "of ec: as that server")->capture_default_str();
+    app.add_option("--kv-recent-tokens", flags.kv_recent_tokens, "of ec: as that server")
+        ->capture_default_str();
     app.add_option("--kv-skip-layers", flags.kv_skip_layers, "of ec: as that server")
         ->delimiter(',');
     app.add_option("--kv-dtype", flags.kv_dtype, "of ec and bx: f16 or bf16, as that server")

@@ -65,6 +65,9 @@ Result<Model> open_model(const TranscodeFlags& flags) {
     const KvLayout plain = out.model->kv_layout(block_tokens, element);
     auto coding = find_kv_coding(flags.kv_codec, flags.kv_sinks, plain);
     if (!coding.ok()) return make_error(coding.code(), "--kv-codec: " + coding.error().message);
+    const Status spans = set_recent(&coding.value(), flags.kv_recent_tokens, kMaxSpanTokens);
+    if (!spans.ok())
+        return make_error(spans.code(), "--kv-recent-tokens: " + spans.error().message);
     std::vector<uint32_t> skipped = flags.kv_skip_layers;
     LayerSchedule schedule;
     const bool from_file = coding->scheduled && !flags.kv_schedule.empty();

@@ -16,6 +16,7 @@ struct TranscodeFlags {
     std::string model;          // of ec; the rest says how its server writes pages
     std::string kv_codec;
     uint32_t kv_sinks = 64;
+    uint32_t kv_recent_tokens = 64;
     std::vector<uint32_t> kv_skip_layers;
     std::string kv_dtype = "f16";
     uint32_t block_tokens = 0;  // 0: what most blocks of the source have

@@ -29,6 +29,8 @@ std::string codec_lines(const ModelInfo& model, const KvCodecInfo& kv) {
     if (kv.name != "raw16" || several) {
         text += fmt::format("  {:<8} {}", &kv == &model.kv() ? "codec" : "allowed", kv.name);
         if (kv.sink_tokens > 0) text += fmt::format(", {} exact sink tokens", kv.sink_tokens);
+        if (kv.recent_tokens > kv.block_tokens)
+            text += fmt::format(", up to {} exact recent tokens", kv.recent_tokens);
         if (!kv.exact_layers.empty())
             text += fmt::format(", exact layers {}", fmt::join(kv.exact_layers, ","));
         text +=

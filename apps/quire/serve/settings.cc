@@ -62,6 +62,7 @@ Result<EngineOptions> engine_options(const ServeOptions& options) {
     out.kv_codec = options.kv_codec;
     out.kv_codecs_allowed = options.kv_codecs_allowed;
     out.kv_sink_tokens = options.kv_sinks;
+    out.kv_recent_tokens = options.kv_recent_tokens;
     out.kv_skip_layers = options.kv_skip_layers;
     out.kv_element = options.kv_bf16 ? Element::bf16 : Element::f16;
     out.kv_schedule = options.kv_schedule;

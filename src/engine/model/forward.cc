@@ -189,7 +189,7 @@ class ForwardImpl final : public Forward {
         return {.k_bits = coding.spec_of(layer).k_bits,
                 .v_bits = coding.spec_of(layer).v_bits,
                 .sink_tokens = static_cast<int32_t>(coding.sink_tokens),
-                .span_tokens = static_cast<int32_t>(kCodedBlockTokens),
+                .span_tokens = static_cast<int32_t>(coding.recent_tokens),
                 .layer_offset =
                     static_cast<int64_t>(state_.layout.layer_offset(coded_group, layer_in_group)),
                 .page_bytes = static_cast<int64_t>(state_.layout.page_bytes(coded_group)),

@@ -36,6 +36,7 @@ struct ForwardCodesCase {
     bool turned = false;
     std::vector<uint32_t> exact_layers = {};
     std::optional<uint32_t> key_pairs = {};  // of 16
+    uint32_t recent_tokens = 64;
 };
 
 std::vector<TokenId> tokens_of_codes(size_t n, int32_t n_vocab, uint32_t seed) {
@@ -76,6 +77,7 @@ class ForwardCodes : public testing::TestWithParam<ForwardCodesCase> {
         auto coding = find_kv_coding(GetParam().codec, GetParam().sink_tokens, plain);
         ASSERT_TRUE(coding.ok()) << coding.error().message;
         coding_ = *coding;
+        ASSERT_TRUE(set_recent(&coding_, GetParam().recent_tokens, 4096).ok());
         ASSERT_TRUE(keep_exact(&coding_, GetParam().exact_layers, plain).ok());
         if (!GetParam().means && !coding_.scheduled) return;
         codec::Sidecar sidecar;
@@ -227,7 +229,8 @@ TEST_P(ForwardCodes, KeptBlocksAreAllThatAPrefixNeeds) {
     const KvLayout& layout = f->layout();
     PlainPages truth(layout, 310);
     const auto want = logits_over_codes(f.get(), truth.sequence(prompt, 0, 1));
-    for (const uint32_t cached : {64u, 128u, 256u}) {
+    for (const uint32_t cached : {64u, 128u, 192u, 256u}) {
+        if (!layout.can_end(cached / kCodedBlockTokens)) continue;
         PlainPages pages(layout, 310);
         StepSequence s =
             pages.sequence(std::span(prompt).subspan(cached), static_cast<int32_t>(cached), 1);
@@ -274,7 +277,10 @@ INSTANTIATE_TEST_SUITE_P(
                     ForwardCodesCase{"llama", 0, "k6v4", 64, true, true, {}, 0},
                     ForwardCodesCase{"qwen2", 0, "k6v4", 64, true, true, {}, 9},
                     ForwardCodesCase{"gemma3", 100, "k8v8", 64, true, true, {}, 16},
-                    ForwardCodesCase{"gemma3", 100, "schedule", 64, true, false, {0, 5}}));
+                    ForwardCodesCase{"gemma3", 100, "schedule", 64, true, false, {0, 5}},
+                    ForwardCodesCase{"llama", 0, "k6v4", 64, true, true, {}, {}, 128},
+                    ForwardCodesCase{"llama", 0, "k3v2", 0, false, false, {}, {}, 192},
+                    ForwardCodesCase{"gemma3", 100, "k6v4", 64, true, true, {1}, {}, 128}));
 
 TEST(KvCoding, PagesNameHowManyPairsAreTurned) {
     const KvLayout layout{.block_tokens = kCodedBlockTokens,
@@ -413,6 +419,28 @@ TEST(KvCoding, RefusesWhatCannotServeAndSaysWhatCan) {
     EXPECT_EQ(find_kv_coding("i6r", 64, layout)->name(), "k6v6");
     layout.groups[0].head_dim = 72;
     EXPECT_NE(refused("k8v8").find("72"), std::string::npos);
+}
+
+TEST(KvCoding, SpansAreWholeBlocksWithinTheContext) {
+    KvLayout layout;
+    layout.block_tokens = kCodedBlockTokens;
+    layout.groups = {{.layers = {0}, .kv_heads = 1, .head_dim = 64}};
+    KvCoding coding = find_kv_coding("k8v8", 64, layout).value();
+    const Hash128 before = coding.split(layout).digest();
+    const auto refused = [&](uint32_t tokens, uint32_t most) {
+        const Status status = set_recent(&coding, tokens, most);
+        return status.ok() ? "accepted" : status.error().message;
+    };
+    EXPECT_NE(refused(100, 4096).find("multiple of 64 up to 4096, not 100"), std::string::npos);
+    EXPECT_NE(refused(0, 4096).find("not 0"), std::string::npos);
+    EXPECT_NE(refused(1 << 20, 1 << 20).find("up to 4096"), std::string::npos);
+    EXPECT_NE(refused(1024, 1000).find("context of 1000"), std::string::npos);
+    ASSERT_TRUE(set_recent(&coding, 64, 32).ok()) << "a model of few tokens, and no options";
+    EXPECT_EQ(coding.split(layout).digest(), before);
+    ASSERT_TRUE(set_recent(&coding, 128, 4096).ok());
+    EXPECT_NE(coding.split(layout).digest(), before);
+    KvCoding none;
+    EXPECT_TRUE(set_recent(&none, 77, 10).ok());
 }
 
 TEST(KvCoding, RowsAreRotatedAsTheCodecDoes) {

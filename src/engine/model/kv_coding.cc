@@ -107,7 +107,9 @@ KvLayout KvCoding::split(const KvLayout& layout) const {
         }
         for (auto& [id, part] : by_codec) coded.push_back(std::move(part));
     }
-    return split_for_codes(layout, sink_tokens, coded, hash_of(kExactPages, transform()));
+    KvLayout split = split_for_codes(layout, sink_tokens, coded, hash_of(kExactPages, transform()));
+    split.span_tokens = recent_tokens;
+    return split;
 }
 
 Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
@@ -133,6 +135,22 @@ Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
     coding.sink_tokens = sink_tokens;
     QUIRE_TRY(codec::check_geometry(*spec, coding.geometry(layout)));
     return coding;
+}
+
+Status set_recent(KvCoding* coding, uint32_t tokens, uint32_t most_tokens) {
+    if (!coding->any()) return {};
+    if (tokens == 0 || tokens % kCodedBlockTokens != 0 || tokens > kMaxSpanTokens)
+        return make_error(Code::invalid, "exact recent tokens must be a multiple of " +
+                                             std::to_string(kCodedBlockTokens) + " up to " +
+                                             std::to_string(kMaxSpanTokens) + ", not " +
+                                             std::to_string(tokens));
+    if (tokens > kCodedBlockTokens && tokens > most_tokens)
+        return make_error(Code::invalid, std::to_string(tokens) +
+                                             " exact recent tokens are more than the context of " +
+                                             std::to_string(most_tokens) +
+                                             ": nothing would ever be read as codes");
+    coding->recent_tokens = tokens;
+    return {};
 }
 
 Status keep_exact(KvCoding* coding, std::vector<uint32_t> layers, const KvLayout& layout) {

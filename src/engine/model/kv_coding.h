@@ -2,9 +2,9 @@
 //
 // With a codec of the hot family (codec/hot/README.md) K and V of a new token are written twice:
 // rounded to 16 bit into the exact page of its block, in the codec's space (mean removed, rotated),
-// and as codes. Attention reads exact pages for a query's own block and the sinks, and codes
+// and as codes. Attention reads exact pages for a query's own span and the sinks, and codes
 // between (kernels/attention.h, AttnCodes); an exact page that is neither any more is given back. A
-// block is a span of AttnCodes, so that each is either exact or coded for a query. Values only.
+// span is one block, or several, so that each is either exact or coded for a query. Values only.
 #pragma once
 
 #include <memory>
@@ -26,6 +26,7 @@ struct KvCoding {
     std::vector<codec::CodecSpec> layer_specs;  // [layers], when scheduled and they were taken
     std::vector<uint16_t> exact_layers;         // ascending: they stay 16 bit
     uint32_t sink_tokens = kSinkTokens;
+    uint32_t recent_tokens = kCodedBlockTokens;     // of a span
     std::shared_ptr<const codec::Sidecar> sidecar;  // null: no means
     Hash128 sidecar_hash;
     std::shared_ptr<const KeyTurns> turns;  // null: only constant means are taken off
@@ -59,6 +60,10 @@ Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
 // Leaves these layers 16 bit. Before a sidecar is taken. No effect without a codec.
 // invalid: a layer that the model does not have, or all of them.
 Status keep_exact(KvCoding* coding, std::vector<uint32_t> layers, const KvLayout& layout);
+
+// Makes spans of so many tokens. No effect without a codec. invalid: they are no multiple of
+// kCodedBlockTokens, none, or more than `most_tokens`, the longest sequence, or kMaxSpanTokens.
+Status set_recent(KvCoding* coding, uint32_t tokens, uint32_t most_tokens);
 
 // Takes a schedule's widths, of all layers of the model; no effect without one. After keep_exact(),
 // before a sidecar is taken. Layers of a group may have so many pairs of widths as there are groups

@@ -136,9 +136,9 @@ class Naive {
 
     // Whether the query at pos reads p's numbers as codes.
     bool coded(size_t layer, int32_t pos, int32_t p) const {
-        const auto block = static_cast<int32_t>(kCodedBlockTokens);
+        const auto span = static_cast<int32_t>(coding_.recent_tokens);
         return coding_.codes(static_cast<uint32_t>(layer)) &&
-               p >= static_cast<int32_t>(coding_.sink_tokens) && p < pos / block * block;
+               p >= static_cast<int32_t>(coding_.sink_tokens) && p < pos / span * span;
     }
     const Vec& k(size_t layer, int32_t pos, int32_t p, size_t head) const {
         return (coded(layer, pos, p) ? decoded_k_ : k_)[layer][static_cast<size_t>(p)][head];

@@ -13,7 +13,7 @@ class MarkingOnly final : public SlabPacking {
  public:
     explicit MarkingOnly(std::shared_ptr<const SlabPacking> above) : above_(std::move(above)) {}
     PackingTag tag() const override { return above_->tag(); }
-    std::string name() const override { return "marks of " + above_->name(); }
+    std::string name() const override { return "nothing, marked as behind " + above_->name(); }
     bool lossless() const override { return false; }
     bool stands_on_exact(const SlabHeader& header) const override {
         return above_->stands_on_exact(header);
