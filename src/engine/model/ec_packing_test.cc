@@ -224,6 +224,19 @@ TEST_P(EcPackingTest, WhatItDidNotWriteIsCorrupt) {
     EXPECT_FALSE((*packing)->pack(slab.bytes(), &bytes)) << "slabs of another layout stay";
 }
 
+TEST_P(EcPackingTest, OnlySinksAndOtherLayoutsAreSurelyExact) {
+    const auto packing = find_cold_packing("ec:4", cold_);
+    ASSERT_TRUE(packing.ok());
+    SlabHeader header;
+    header.layout_digest = cold_.layout.digest();
+    for (uint32_t at = 0; at < 4 * kSinkTokens; at += cold_.layout.block_tokens) {
+        header.first_position = at;
+        EXPECT_EQ((*packing)->stands_on_exact(header), at < kSinkTokens) << at;
+    }
+    header.layout_digest.hi ^= 1;
+    EXPECT_TRUE((*packing)->stands_on_exact(header));
+}
+
 TEST_P(EcPackingTest, TagsNameTheSidecarAndTheBits) {
     const auto one = find_cold_packing("ec:4", cold_), two = find_cold_packing("ec:4.5", cold_);
     ColdModel other = cold_;

@@ -40,8 +40,8 @@ class SlabPacking {
     virtual bool reads(const PackingTag& other) const { return other == tag(); }
     virtual std::string name() const = 0;  // "ec:2.7"
     virtual bool lossless() const = 0;
-    // Whether the numbers of such a slab cannot come from others that this packing changed: those
-    // behind a prefix that was unpacked do.
+    // Whether the numbers of such a slab cannot be, nor come from, any that this packing changed:
+    // those of a slab that it packs may, once they were unpacked, and those behind it.
     virtual bool stands_on_exact(const SlabHeader& /*header*/) const { return lossless(); }
     // Appends the payload of a sealed slab, packed, to `out`. false: this slab stays as it is.
     virtual bool pack(std::span<const std::byte> slab, std::vector<std::byte>* out) const = 0;
