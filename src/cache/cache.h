@@ -20,6 +20,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/buffer_pool.h"
@@ -83,8 +84,10 @@ class Cache {
     CacheExplanation explain(TokenSpan prompt, const Namespace& ns);
     // Offers every published block to the lower tiers that lack it, whatever admission says. True
     // when nothing is left to offer and nothing is pending; call again after stores completed
-    // otherwise.
-    bool store_all();
+    // otherwise, with the same `pass`: what a tier could not store in a pass is not offered again.
+    bool store_all(uint64_t pass);
+    // Nobody waits for the pass any more. Returns how many blocks it could not store.
+    size_t end_pass();
     // Drops all unpinned blocks of a tier; returns how many.
     uint64_t flush(Tier tier);
     // Whether movers hold pages: some will be free when they report.
@@ -279,6 +282,8 @@ class Cache {
     std::unique_ptr<BufferPool> copies_;  // null: nothing is below
     uint64_t copies_put_off_ = 0;
     uint64_t reading_down_ = 0;       // blocks being read by copy_down()
+    uint64_t pass_ = 0;               // of store_all(); 0: none
+    std::unordered_set<BlockKey, Hash128Hasher> not_stored_;  // in that pass
     std::vector<StoreItem> put_off_;  // copies counted as pending, not yet with the storer
 
     Ghosts ghosts_;

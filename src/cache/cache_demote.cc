@@ -178,7 +178,9 @@ bool Cache::copy_down() {
         auto batch = std::make_shared<std::vector<std::unique_ptr<Departed>>>();
         std::vector<TierGet> gets;
         for (const TierEntry& entry : *entries) {
-            if (holds(lower + 1, entry.key) || entry.bytes > copies_->buffer_bytes()) continue;
+            if (holds(lower + 1, entry.key) || entry.bytes > copies_->buffer_bytes() ||
+                not_stored_.contains(entry.key))
+                continue;
             auto buffer = copies_->try_take();
             if (!buffer) break;
             auto departed = std::make_unique<Departed>();

@@ -77,9 +77,11 @@ TEST_F(Demotion, AFlushIsNotAnEviction) {
 }
 
 TEST_F(Demotion, WritingBackCopiesEveryTierDown) {
+    uint64_t pass = 0;
     const auto write_back = [&] {
         int turns = 0;
-        while (!h.cache->store_all() && ++turns < 1000) {
+        ++pass;
+        while (!h.cache->store_all(pass) && ++turns < 1000) {
             for (auto& store : h.stores) store->step_all();
             h.cache->poll();
             h.settle_stores();
@@ -88,7 +90,14 @@ TEST_F(Demotion, WritingBackCopiesEveryTierDown) {
     };
     push_out();  // `prompt` is in G2 alone
     EXPECT_EQ(h.blocks_in(1), 0u);
+    // A tier that is full ends a pass, and the next one tries again.
+    h.stores[1]->refuse_puts = true;
     ASSERT_TRUE(write_back());
+    EXPECT_GT(h.cache->end_pass(), 0u);
+    EXPECT_EQ(h.blocks_in(1), 0u);
+    h.stores[1]->refuse_puts = false;
+    ASSERT_TRUE(write_back());
+    EXPECT_EQ(h.cache->end_pass(), 0u);
     h.cache->flush(Tier::g1);
     h.cache->flush(Tier::g2);
     EXPECT_EQ(tier_of_hit(), Tier::g3);

@@ -40,7 +40,7 @@ void empty_something(Harness& h, uint32_t what) {
     else if (what == 2)
         h.stores[0]->evict_all();
     else
-        h.cache->store_all();
+        h.cache->store_all(1);
 }
 
 // A step on a lease that is loading: what it may look at is right, and it counts only if settled.

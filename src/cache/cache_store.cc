@@ -153,10 +153,9 @@ void Cache::on_stored(StoreDone& done) {
                 stats_.stored_bytes[tier] += item.slab.size();
             } else if (result.code() == Code::busy) {
                 ++stats_.store_busy[tier];
-            } else if (result.code() == Code::full) {
-                ++stats_.store_full[tier];
             } else {
-                ++stats_.store_failures[tier];
+                if (pass_ != 0) not_stored_.insert(item.key);
+                ++(result.code() == Code::full ? stats_.store_full : stats_.store_failures)[tier];
             }
         }
         stats_.pending_store_bytes -= item.slab.size();
@@ -193,12 +192,19 @@ void Cache::spill(LeaseId id) {
     }
 }
 
-bool Cache::store_all() {
+size_t Cache::end_pass() {
+    pass_ = 0;
+    return std::exchange(not_stored_, {}).size();
+}
+
+bool Cache::store_all(uint64_t pass) {
+    if (std::exchange(pass_, pass) != pass) not_stored_.clear();
     for (uint32_t g = 0; g < slot_states_.size(); ++g) {
         for (uint32_t slot = 0; slot < slot_states_[g].size(); ++slot) {
             if (!pool_->published(g, slot)) continue;
             const SlabHeader& header =
                 slab_header(std::span<const std::byte>(pool_->data(g, slot)));
+            if (not_stored_.contains(header.key)) continue;
             owe(g, slot, wanted_tiers(g, slot, header.prefix, header.key, true));
         }
     }

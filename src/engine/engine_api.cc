@@ -296,7 +296,10 @@ Result<uint64_t> EngineCore::flush(std::vector<Tier> tiers, bool write_back) {
     flush->give_up_ns = options_.clock->monotonic_ns() + kFlushWait_ns;
     std::future<uint64_t> done = flush->done.get_future();
     auto handed = std::make_shared<std::unique_ptr<Flush>>(std::move(flush));
-    mailbox_.post([this, handed] { flushes_.push_back(std::move(*handed)); });
+    mailbox_.post([this, handed] {
+        (*handed)->pass = ++flush_passes_;
+        flushes_.push_back(std::move(*handed));
+    });
     return done.get();
 }
 

@@ -57,6 +57,7 @@ class EngineCore final : public Engine {
     struct Flush {
         std::vector<Tier> tiers;
         int64_t give_up_ns = 0;
+        uint64_t pass = 0;  // Cache::store_all's
         std::promise<uint64_t> done;
     };
     // Somebody waits until nothing runs and nothing is left to store; jobs are cut at give_up_ns.
@@ -147,6 +148,7 @@ class EngineCore final : public Engine {
     // Owned by the engine's thread.
     std::vector<std::unique_ptr<Job>> active_;  // in order of admission
     std::vector<std::unique_ptr<Flush>> flushes_;
+    uint64_t flush_passes_ = 0;
     std::vector<std::unique_ptr<Drain>> drains_;
     GenerateEvent event_;  // being filled for the job at hand
     EngineStats stats_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "engine/engine_core.h"
 #include "policy/preempt.h"
 
@@ -397,18 +398,25 @@ void EngineCore::finish_drains() {
 }
 
 void EngineCore::finish_flushes() {
+    if (flushes_.empty()) return;
+    // What is stored for the oldest is stored for all.
+    bool stored = true;
+    for (auto& lane : lanes_) stored = lane->cache->store_all(flushes_.front()->pass) && stored;
     for (auto it = flushes_.begin(); it != flushes_.end();) {
         Flush& flush = **it;
         const bool over = options_.clock->monotonic_ns() >= flush.give_up_ns;
-        bool stored = true;
-        for (auto& lane : lanes_) stored = lane->cache->store_all() && stored;
         if (!over && !stored) {
             ++it;
             continue;
         }
         uint64_t dropped = 0;
-        for (auto& lane : lanes_)
+        size_t failed = 0;
+        for (auto& lane : lanes_) {
+            failed += lane->cache->end_pass();
             for (Tier tier : flush.tiers) dropped += lane->cache->flush(tier);
+        }
+        if (failed > 0)
+            log::warn("flush_not_stored", "{} blocks could not be written back", failed);
         flush.done.set_value(dropped);
         it = flushes_.erase(it);
     }

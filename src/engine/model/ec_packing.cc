@@ -161,8 +161,8 @@ class EcPacking final : public SlabPacking {
     }
     bool lossless() const override { return false; }
     bool stands_on_exact(const SlabHeader& header) const override {
-        // The block behind the sinks was computed from exact numbers, but a copy of it may have been
-        // coded since. Slabs of other layouts were never here.
+        // The block behind the sinks was computed from exact numbers, but a copy of it may have
+        // been coded since. Slabs of other layouts were never here.
         return header.first_position < of_.exact_tokens ||
                header.layout_digest != of_.layout.digest();
     }
