@@ -1,12 +1,15 @@
 // quire: one binary, a subcommand a row. `quire help` and `quire --help` list them.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <new>
 #include <span>
 #include <string_view>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "apps/quire/chat/chat_command.h"
@@ -68,6 +71,16 @@ int run(const Subcommand& row, int argc, char** argv) {
     return kExitFailed;
 }
 
+// The subcommand's name as the process was started with, without allocating; "" where there is none.
+const char* own_subcommand(std::span<char> room) {
+    const int file = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    const ssize_t n = file < 0 ? 0 : ::read(file, room.data(), room.size() - 1);
+    if (file >= 0) ::close(file);
+    room[static_cast<size_t>(std::max<ssize_t>(n, 0))] = 0;
+    const size_t program = ::strnlen(room.data(), room.size() - 1);
+    return program + 1 < room.size() && n > 0 ? room.data() + program + 1 : "";
+}
+
 // For what a thread other than main's throws: one line, and no core file for a full machine.
 [[noreturn]] void end_with_a_line() {
     const char* why = "it cannot go on";
@@ -78,7 +91,8 @@ int run(const Subcommand& row, int argc, char** argv) {
     } catch (...) {
         why = "the machine gives no more threads or memory; raise its limits (ulimit -u, -v)";
     }
-    std::fprintf(stderr, "quire: %s\n", why);
+    char room[512] = {};
+    std::fprintf(stderr, "quire %s: %s\n", own_subcommand(room), why);
     ::_exit(kExitFailed);
 }
 

@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kBxVersion = 1;
 constexpr size_t kSideMultiple = 256;
 
 // Pages one after the other, each what bx keeps of it; their length is in their first bytes.
@@ -19,7 +19,7 @@ class BxPacking final : public SlabPacking {
  public:
     explicit BxPacking(const KvLayout& layout) : layout_(layout) {}
 
-    PackingTag tag() const override { return {PackingId::bx, kVersion, {}}; }
+    PackingTag tag() const override { return {PackingId::bx, kBxVersion, {}}; }
     std::string name() const override { return "bx"; }
     bool lossless() const override { return true; }
 

@@ -7,13 +7,13 @@
 namespace quire {
 namespace {
 
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kZstdVersion = 1;
 // Keys and values are noise but for their exponents: higher levels find no more.
 constexpr int kLevel = 1;
 
 class ZstdPacking final : public SlabPacking {
  public:
-    PackingTag tag() const override { return {PackingId::zstd, kVersion, {}}; }
+    PackingTag tag() const override { return {PackingId::zstd, kZstdVersion, {}}; }
     std::string name() const override { return "zstd"; }
     bool lossless() const override { return true; }
 
