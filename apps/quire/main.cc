@@ -71,7 +71,7 @@ int run(const Subcommand& row, int argc, char** argv) {
     return kExitFailed;
 }
 
-// The subcommand's name as the process was started with, without allocating; "" where there is none.
+// The subcommand's name as the process was started with, without allocating; "": none.
 const char* own_subcommand(std::span<char> room) {
     const int file = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     const ssize_t n = file < 0 ? 0 : ::read(file, room.data(), room.size() - 1);

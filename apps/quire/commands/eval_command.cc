@@ -331,12 +331,13 @@ int run_eval(int argc, const char* const* argv) {
     app.add_option("--skip-layers", flags.skip_layers,
                    "by number from 0: they stay 16 bit in every cache that is ours, schedules too")
         ->delimiter(',');
-    app.add_option("--schedule", flags.schedules,
+    auto* schedule = app.add_option("--schedule", flags.schedules,
                    "bits a number: add the best widths per layer for them, from measured "
                    "sensitivity; with neither this nor --caches, a ladder of them")
         ->delimiter(',')
         ->check(CLI::Range(2.1, 8.5));
-    app.add_option("--save-schedule", flags.save_schedule, "write the last --schedule as YAML");
+    app.add_option("--save-schedule", flags.save_schedule, "write the last --schedule as YAML")
+        ->needs(schedule);
     app.add_option("--schedule-file", flags.schedule_file,
                    "add the schedule of this YAML file, as the report prints it");
     app.add_option("--sidecar", flags.sidecar,

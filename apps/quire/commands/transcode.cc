@@ -288,9 +288,11 @@ Result<TranscodeReport> transcode(const TranscodeFlags& given) {
     if (report.ok() && report->packed == 0 && report->written > 0 &&
         packing_needs_sidecar(flags.to))
         return make_error(Code::invalid,
-                          fmt::format("no block was packed: none is of that --model, --kv-codec, "
-                                      "--kv-sinks and --block-tokens; {} has {} of them as they "
-                                      "were",
+                          fmt::format("no block was packed: none was written with what --model, "
+                                      "--kv-codec, --kv-sidecar, --kv-sinks, --kv-skip-layers, "
+                                      "--kv-recent-tokens, --kv-dtype and --block-tokens say, all "
+                                      "of which have to be that server's; {} has {} of them as "
+                                      "they were",
                                       flags.to_dir, report->written));
     return completed(std::move(report));
 }

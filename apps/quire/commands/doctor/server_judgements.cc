@@ -35,7 +35,9 @@ constexpr Remedy kRemedies[] = {
      "clients send the same text under different cache_salt values; use one salt per "
      "group that may share"},
     {"other_tenant", "the same text comes under different API keys; tenants never share blocks"},
-    {"other_model", "the blocks belong to another model or version; keep one directory per model"},
+    {"other_model",
+     "the blocks belong to another model, codec, sidecar or version: those of the own model come "
+     "again by themselves, for others keep one directory per model"},
     {"other_packing",
      "the disk's blocks were packed by another --kv-codec-cold, --kv-codec-host or sidecar; start "
      "the server with the same ones, or let it replace them"},
