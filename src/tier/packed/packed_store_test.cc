@@ -241,7 +241,9 @@ class TwoTiersPacked : public PackedStoreTest {
         EXPECT_TRUE(reads_back(*host, slab));
         const BlockKey key = test_key(n);
         AlignedBytes lay(list_bytes(*host));
-        QUIRE_TRY(get_wait(*host, {{.key = key, .into = lay.span(), .as_stored = true}})[0]);
+        const Status got =
+            get_wait(*host, {{.key = key, .into = lay.span(), .as_stored = true}})[0];
+        QUIRE_TRY(got);
         EXPECT_TRUE(packed_by(*above, lay.span()));
         // What is given up for room is the same bytes.
         AlignedBytes seen;
