@@ -13,8 +13,6 @@
 namespace quire::bench {
 namespace {
 
-constexpr std::string_view kPrefix = "ec:";
-constexpr double kBitsMin = 0.5, kBitsMax = 8;
 constexpr uint32_t kTokens = 64;  // of a block
 
 using Chains = std::vector<std::vector<uint16_t>>;
@@ -148,13 +146,14 @@ class Ec final : public Candidate {
 }  // namespace
 
 std::optional<EcBits> ec_bits(const std::string& name) {
-    if (!name.starts_with(kPrefix)) return std::nullopt;
+    if (!name.starts_with(kEcPrefix)) return std::nullopt;
     EcBits bits{.alone = name.ends_with(kEcAlone)};
-    const char* at = name.data() + kPrefix.size();
+    const char* at = name.data() + kEcPrefix.size();
     const char* end = name.data() + name.size() - (bits.alone ? kEcAlone.size() : 0);
     for (double* part : {&bits.base, &bits.more}) {
         const auto [next, error] = std::from_chars(at, end, *part);
-        if (error != std::errc() || !(*part >= kBitsMin && *part <= kBitsMax)) return std::nullopt;
+        if (error != std::errc() || !(*part >= kEcBitsMin && *part <= kEcBitsMax))
+            return std::nullopt;
         if (next == end) return bits;
         if (*next != '+') return std::nullopt;
         at = next + 1;
@@ -177,7 +176,7 @@ Result<std::vector<std::unique_ptr<Candidate>>> ec_candidates(
     std::erase_if(layers, [](const auto& chain) { return chain.empty(); });
     std::vector<std::unique_ptr<Candidate>> out;
     for (const std::string& name : names) {
-        const EcBits bits = ec_bits(name).value_or(EcBits{kBitsMax, 0});
+        const EcBits bits = ec_bits(name).value_or(EcBits{kEcBitsMax, 0});
         std::vector<ChainCoder> chains;
         const codec::ec::Model own = learned->within(bits.alone ? Chains{} : layers);
         for (const std::vector<uint16_t>& chain : layers) {

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include <ggml-cpu.h>
 #include <gtest/gtest.h>
@@ -280,16 +281,21 @@ TEST(Schedules, BitsGoWhereTheModelIsSensitive) {
     EXPECT_EQ(allocate(s, 100, 64).bits(64), 8.125);
 }
 
-TEST(Schedules, JoinedOnesAreServedAsTheyAre) {
-    constexpr uint16_t kLayers = 24;
+// Keys of later layers, and values of earlier ones, matter twice as much as those beside them.
+std::pair<Sensitivity, KvLayout> steep_model(uint16_t layers) {
     Sensitivity s;
     KvGroup group{.kv_heads = 1, .head_dim = 64};
-    for (uint16_t l = 0; l < kLayers; ++l) {
+    for (uint16_t l = 0; l < layers; ++l) {
         s.k.push_back(std::pow(2.0, l));
-        s.v.push_back(std::pow(2.0, kLayers - l));
+        s.v.push_back(std::pow(2.0, layers - l));
         group.layers.push_back(l);
     }
-    const KvLayout layout{.groups = {group}};
+    return {s, KvLayout{.groups = {group}}};
+}
+
+TEST(Schedules, JoinedOnesAreServedAsTheyAre) {
+    constexpr uint16_t kLayers = 24;
+    const auto [s, layout] = steep_model(kLayers);
     for (const double bits : {2.65, 3.35, 4.5, 5.95}) {
         const Schedule schedule = allocate_joined(s, bits, 64, layout);
         EXPECT_LE(schedule.bits(64), bits);
@@ -305,14 +311,7 @@ TEST(Schedules, JoinedOnesAreServedAsTheyAre) {
 
 TEST(Schedules, LeaveSkippedLayersOutOfTheirBits) {
     constexpr uint16_t kLayers = 12;
-    Sensitivity s;
-    KvGroup group{.kv_heads = 1, .head_dim = 64};
-    for (uint16_t l = 0; l < kLayers; ++l) {
-        s.k.push_back(std::pow(2.0, l));
-        s.v.push_back(std::pow(2.0, kLayers - l));
-        group.layers.push_back(l);
-    }
-    const KvLayout layout{.groups = {group}};
+    auto [s, layout] = steep_model(kLayers);
     const std::vector<uint32_t> skip = {0, 11};
     const Schedule schedule = allocate_joined(s, 4.5, 64, layout, skip);
     EXPECT_LE(schedule.coded_bits(64), 4.5);

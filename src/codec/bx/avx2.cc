@@ -49,18 +49,6 @@ void split(const uint16_t* words, size_t side, uint8_t* rest, uint8_t* exponents
     }
 }
 
-void count(const uint8_t* exponents, size_t side, uint32_t* counts) {
-    // Four tables, so that equal neighbours do not wait for each other.
-    uint32_t tables[4][256] = {};
-    for (size_t i = 0; i < side; i += 8) {
-        uint64_t eight;
-        std::memcpy(&eight, exponents + i, 8);
-        for (int t = 0; t < 8; ++t, eight >>= 8) ++tables[t % 4][eight & 0xff];
-    }
-    for (size_t e = 0; e < 256; ++e)
-        counts[e] = tables[0][e] + tables[1][e] + tables[2][e] + tables[3][e];
-}
-
 // Codes of 32 numbers, each below 4, to 8 bytes.
 uint64_t pack_codes(__m256i codes) {
     const __m256i pairs = _mm256_maddubs_epi16(codes, _mm256_set1_epi16(0x0401));
@@ -127,7 +115,7 @@ size_t pack_side(const uint16_t* words, size_t side, std::byte* header_at, uint8
     alignas(32) uint8_t later[kListBytes];
     split(words, side, rest, exponents);
     uint32_t counts[256];
-    count(exponents, side, counts);
+    tally(exponents, side, counts);
     Planes planes;
     const SideHeader header = choose(counts, side, &planes);
     store_header(header, header_at);
@@ -142,18 +130,6 @@ size_t pack_side(const uint16_t* words, size_t side, std::byte* header_at, uint8
     write_level(later, planes.later1, out + planes.level2(side), exponents);
     write_level(exponents, planes.later2, out + planes.level3(side), later);
     return planes.end(side);
-}
-
-// Numbers of a plane whose code is 3.
-size_t count_later(const uint8_t* plane, size_t numbers) {
-    size_t n = 0, i = 0;
-    for (; i + 32 <= numbers; i += 32) {
-        uint64_t codes;
-        std::memcpy(&codes, plane + i / 4, 8);
-        n += static_cast<size_t>(std::popcount(codes & codes >> 1 & 0x5555555555555555u));
-    }
-    for (; i < numbers; ++i) n += code_at(plane, i) == 3;
-    return n;
 }
 
 // The exponents of one level: `next` holds those of the codes 3, in order.

@@ -46,18 +46,6 @@ void split(const uint16_t* words, size_t side, uint8_t* rest, uint8_t* exponents
     }
 }
 
-void tally(const uint8_t* exponents, size_t side, uint32_t* counts) {
-    // Four tables, so that equal neighbours do not wait for each other.
-    uint32_t tables[4][256] = {};
-    for (size_t i = 0; i < side; i += 8) {
-        uint64_t eight;
-        std::memcpy(&eight, exponents + i, 8);
-        for (int t = 0; t < 8; ++t, eight >>= 8) ++tables[t % 4][eight & 0xff];
-    }
-    for (size_t e = 0; e < 256; ++e)
-        counts[e] = tables[0][e] + tables[1][e] + tables[2][e] + tables[3][e];
-}
-
 // Ranks become codes of one level in `plane`; those that go on, less 3, the next level's ranks in
 // `later`. Reads and writes up to kSlack bytes more of the lists. Returns how many go on.
 size_t write_level(const uint8_t* ranks, size_t n, uint8_t* plane, uint8_t* later) {
@@ -125,18 +113,6 @@ size_t pack_side(const uint16_t* words, size_t side, std::byte* header_at, uint8
     return planes.end(side);
 }
 
-// Numbers of a plane whose code is 3.
-size_t count_on(const uint8_t* plane, size_t numbers) {
-    size_t n = 0, i = 0;
-    for (; i + 32 <= numbers; i += 32) {
-        uint64_t codes;
-        std::memcpy(&codes, plane + i / 4, 8);
-        n += static_cast<size_t>(std::popcount(codes & codes >> 1 & 0x5555555555555555u));
-    }
-    for (; i < numbers; ++i) n += code_at(plane, i) == 3;
-    return n;
-}
-
 // The exponents of one level: `next` holds those of the codes 3, in order, and kSlack bytes more.
 class Level {
  public:
@@ -200,11 +176,11 @@ size_t unpack_side(const SideHeader& header, const uint8_t* in, size_t room, siz
     }
     Planes planes;
     if (planes.end(side) > room) return 0;
-    planes.later1 = count_on(in + planes.level1(side), side);
+    planes.later1 = count_later(in + planes.level1(side), side);
     if (planes.end(side) > room) return 0;
-    planes.later2 = count_on(in + planes.level2(side), planes.later1);
+    planes.later2 = count_later(in + planes.level2(side), planes.later1);
     if (planes.end(side) > room) return 0;
-    planes.escapes = count_on(in + planes.level3(side), planes.later2);
+    planes.escapes = count_later(in + planes.level3(side), planes.later2);
     if (planes.end(side) > room) return 0;
 
     alignas(64) uint8_t list3[kListBytes];

@@ -1,8 +1,9 @@
-// What both versions of bx share: which exponents get which code, and where a side's planes lie.
+// What the versions of bx share: which exponents get which code, and where a side's planes lie.
 // Always inlined: files of one instruction set include it.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "codec/bx/bx.h"
@@ -95,6 +96,31 @@ struct Planes {
 
 [[gnu::always_inline]] inline uint32_t code_at(const uint8_t* plane, size_t i) {
     return plane[i / 4] >> (2 * (i % 4)) & 3;
+}
+
+// How often each exponent occurs; side is a multiple of 8. Four tables, so that equal neighbours do
+// not wait for each other.
+[[gnu::always_inline]] inline void tally(const uint8_t* exponents, size_t side, uint32_t* counts) {
+    uint32_t tables[4][256] = {};
+    for (size_t i = 0; i < side; i += 8) {
+        uint64_t eight;
+        std::memcpy(&eight, exponents + i, 8);
+        for (int t = 0; t < 8; ++t, eight >>= 8) ++tables[t % 4][eight & 0xff];
+    }
+    for (size_t e = 0; e < 256; ++e)
+        counts[e] = tables[0][e] + tables[1][e] + tables[2][e] + tables[3][e];
+}
+
+// Numbers of a plane whose code is 3.
+[[gnu::always_inline]] inline size_t count_later(const uint8_t* plane, size_t numbers) {
+    size_t n = 0, i = 0;
+    for (; i + 32 <= numbers; i += 32) {
+        uint64_t codes;
+        std::memcpy(&codes, plane + i / 4, 8);
+        n += static_cast<size_t>(std::popcount(codes & codes >> 1 & 0x5555555555555555u));
+    }
+    for (; i < numbers; ++i) n += code_at(plane, i) == 3;
+    return n;
 }
 
 // Frames a page around the sides that an instruction set codes: pack_side(words, side, header, out)
