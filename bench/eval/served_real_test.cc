@@ -33,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ServedReal, ::testing::Values(0u, 1u));
 TEST_P(ServedReal, DivergesNoMoreThanItsBound) {
     const auto models = test::real_models();
     if (GetParam() >= models.size()) GTEST_SKIP() << "run tools/models fetch all first";
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(QUIRE_SANITIZED)
     GTEST_SKIP() << "half an hour with a sanitizer";
 #endif
     auto vocab = Vocab::open(models[GetParam()]);
