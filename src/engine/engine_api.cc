@@ -288,6 +288,7 @@ Result<uint64_t> EngineCore::flush(std::vector<Tier> tiers, bool write_back) {
             uint64_t dropped = 0;
             for (auto& lane : lanes_)
                 for (Tier tier : tiers) dropped += lane->cache->flush(tier);
+            take_snapshot(true);  // who was answered finds it in the status
             return dropped;
         });
     }

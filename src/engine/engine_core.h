@@ -117,6 +117,7 @@ class EngineCore final : public Engine {
     void preempt(Job& job);
     void check_deadlines();
     void finish_flushes();
+    uint64_t drop_all(std::span<const Tier> tiers);  // ends the pass that stored them
     void finish_drains();
     void hurry_stores();
 

@@ -102,6 +102,7 @@ void EngineCore::finish(Job& job, Finish how, std::optional<Error> error) {
     ++stats_.finished[static_cast<int>(how)];
     ++owned->lane->finished;
     queued_.fetch_sub(1, std::memory_order_relaxed);
+    take_snapshot(true);  // who was answered finds it in the status
     owned->sink(std::move(event_));
     event_ = {};
 }

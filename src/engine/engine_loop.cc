@@ -402,24 +402,28 @@ void EngineCore::finish_flushes() {
     // What is stored for the oldest is stored for all.
     bool stored = true;
     for (auto& lane : lanes_) stored = lane->cache->store_all(flushes_.front()->pass) && stored;
-    for (auto it = flushes_.begin(); it != flushes_.end();) {
-        Flush& flush = **it;
-        const bool over = options_.clock->monotonic_ns() >= flush.give_up_ns;
-        if (!over && !stored) {
-            ++it;
-            continue;
-        }
-        uint64_t dropped = 0;
-        size_t failed = 0;
-        for (auto& lane : lanes_) {
-            failed += lane->cache->end_pass();
-            for (Tier tier : flush.tiers) dropped += lane->cache->flush(tier);
-        }
-        if (failed > 0)
-            log::warn("flush_not_stored", "{} blocks could not be written back", failed);
-        flush.done.set_value(dropped);
-        it = flushes_.erase(it);
+    const int64_t now = options_.clock->monotonic_ns();
+    const auto over = std::stable_partition(
+        flushes_.begin(), flushes_.end(),
+        [&](const auto& flush) { return !stored && now < flush->give_up_ns; });
+    if (over == flushes_.end()) return;
+    std::vector<uint64_t> dropped;
+    for (auto it = over; it != flushes_.end(); ++it) dropped.push_back(drop_all((*it)->tiers));
+    take_snapshot(true);  // who was answered finds it in the status
+    for (auto it = over; it != flushes_.end(); ++it)
+        (*it)->done.set_value(dropped[static_cast<size_t>(it - over)]);
+    flushes_.erase(over, flushes_.end());
+}
+
+uint64_t EngineCore::drop_all(std::span<const Tier> tiers) {
+    uint64_t dropped = 0;
+    size_t failed = 0;
+    for (auto& lane : lanes_) {
+        failed += lane->cache->end_pass();
+        for (Tier tier : tiers) dropped += lane->cache->flush(tier);
     }
+    if (failed > 0) log::warn("flush_not_stored", "{} blocks could not be written back", failed);
+    return dropped;
 }
 
 }  // namespace quire

@@ -55,6 +55,25 @@ TEST_P(EngineTest, SameTokensColdAndFromEveryTier) {
     expect_idle();
 }
 
+TEST_P(EngineTest, TheStatusShowsWhatWasAnswered) {
+    EngineOptions behind = options();
+    behind.write_through_disk = false;
+    open(behind);
+    const std::string text = some_text(400);
+    uint64_t lookups = 0;
+    for (int round = 0; round < 20; ++round) {
+        lookups += run(text, 1).timing.prompt_tokens;
+        ASSERT_EQ(engine_->cache_status().lookup_tokens, lookups);
+        ASSERT_TRUE(engine_->flush({Tier::g1, Tier::g2}, true).ok());
+        const auto written = engine_->cache_status().tiers;
+        ASSERT_EQ(written.at(0).blocks + written.at(1).blocks, 0u);
+        ASSERT_GT(written.at(2).blocks, 0u);
+        ASSERT_TRUE(engine_->flush({}, false).ok());
+        ASSERT_EQ(engine_->cache_status().tiers.at(2).blocks, 0u);
+    }
+    expect_idle();
+}
+
 TEST_P(EngineTest, WithoutWriteThroughATierGetsWhatTheOneAboveGivesUp) {
     EngineOptions small = options();
     small.kv_memory_bytes = uint64_t{16} << 20;
