@@ -17,18 +17,49 @@ float finite(float logit) {
     return std::min(logit, std::numeric_limits<float>::max());
 }
 
-// The largest logit that is a number (-infinity: none is). Four lanes, so that it runs at load
+// The largest of them that is a number (-infinity: none is). In lanes, so that it runs at load
 // speed.
 float max_logit(std::span<const float> logits) {
-    float lanes[8];
-    std::fill(lanes, lanes + 8, -kInfinity);
+    constexpr size_t kLanes = 32;
+    float lanes[kLanes];
+    std::fill(lanes, lanes + kLanes, -kInfinity);
     size_t i = 0;
-    for (; i + 8 <= logits.size(); i += 8)
-        for (size_t j = 0; j < 8; ++j)
+    for (; i + kLanes <= logits.size(); i += kLanes)
+        for (size_t j = 0; j < kLanes; ++j)
             lanes[j] = logits[i + j] > lanes[j] ? logits[i + j] : lanes[j];  // false for NaN
-    float best = *std::max_element(lanes, lanes + 8);
+    float best = *std::max_element(lanes, lanes + kLanes);
     for (; i < logits.size(); ++i) best = logits[i] > best ? logits[i] : best;
     return finite(best);
+}
+
+struct Best {
+    float logit = -kInfinity;
+    TokenId token = -1;  // the lowest of those that have it; -1: none is a number
+};
+
+// The largest in [from, end) if it is larger than `best`. One pass: a decoded token waits for it.
+void better_in(std::span<const float> logits, size_t from, size_t end, Best* best) {
+    constexpr size_t kRun = 1024;
+    for (; from < end; from += kRun) {
+        const auto run = logits.subspan(from, std::min(kRun, end - from));
+        const float max = max_logit(run);
+        if (!(max > best->logit)) continue;
+        const auto first =
+            std::ranges::find_if(run, [max](float logit) { return finite(logit) >= max; });
+        *best = {max, static_cast<TokenId>(from + static_cast<size_t>(first - run.begin()))};
+    }
+}
+
+// REQUIRES: `banned` ascend.
+Best best_logit(std::span<const float> logits, std::span<const TokenId> banned) {
+    Best best;
+    size_t from = 0;
+    for (const TokenId token : banned) {
+        better_in(logits, from, static_cast<size_t>(token), &best);
+        from = static_cast<size_t>(token) + 1;
+    }
+    better_in(logits, from, logits.size(), &best);
+    return best;
 }
 
 uint64_t mix(uint64_t x) {
@@ -119,11 +150,10 @@ void Sampler::accept(TokenId token) {
     ++accepted_;
 }
 
-std::span<const float> Sampler::adjust(std::span<const float> logits,
-                                       std::span<const TokenId> banned) {
+std::span<const float> Sampler::adjust(std::span<const float> logits) {
     const bool penalise = sampling_.repetition_penalty != 1.0f ||
                           sampling_.presence_penalty != 0.0f || sampling_.frequency_penalty != 0.0f;
-    if (sampling_.logit_bias.empty() && banned.empty() && !penalise) return logits;
+    if (sampling_.logit_bias.empty() && !penalise) return logits;
     adjusted_.assign(logits.begin(), logits.end());
     for (const auto& [token, bias] : sampling_.logit_bias)
         adjusted_[static_cast<size_t>(token)] += bias;
@@ -136,26 +166,24 @@ std::span<const float> Sampler::adjust(std::span<const float> logits,
                      sampling_.frequency_penalty * static_cast<float>(seen.in_answer);
         }
     }
-    for (const TokenId t : banned) adjusted_[static_cast<size_t>(t)] = -kInfinity;
     return adjusted_;
 }
 
 Result<TokenId> Sampler::sample(std::span<const float> raw, std::span<const TokenId> banned) {
-    const std::span<const float> logits = adjust(raw, banned);
-    const float max = max_logit(logits);
-    if (max == -kInfinity)
+    const std::span<const float> logits = adjust(raw);
+    const auto [max, best] = best_logit(logits, banned);
+    if (best < 0)
         return make_error(Code::bug, "the model gave no usable logit (all are NaN or banned)");
-    if (sampling_.temperature == 0.0f) {
-        const auto best =
-            std::find_if(logits.begin(), logits.end(), [&](float l) { return finite(l) >= max; });
-        return static_cast<TokenId>(best - logits.begin());
-    }
+    if (sampling_.temperature == 0.0f) return best;
     const float floor =
         sampling_.min_p > 0 ? std::min(kLogFloor, -std::log(sampling_.min_p)) : kLogFloor;
     const float cut = max - floor * sampling_.temperature;
     candidates_.clear();
-    for (size_t i = 0; i < logits.size(); ++i)
-        if (logits[i] >= cut) candidates_.push_back({finite(logits[i]), static_cast<TokenId>(i)});
+    for (size_t i = 0; i < logits.size(); ++i) {
+        const auto token = static_cast<TokenId>(i);
+        if (logits[i] >= cut && !std::ranges::binary_search(banned, token))
+            candidates_.push_back({finite(logits[i]), token});
+    }
     keep_top_k();
     keep_top_p(max);
     return draw(max);

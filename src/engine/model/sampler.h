@@ -39,6 +39,7 @@ class Sampler {
 
     // The next token; bug: no logit is a number. Does not change the sampler: call accept() with
     // it. `banned` tokens (end tokens before min_tokens, or with ignore_eos) are never chosen.
+    // REQUIRES: they ascend and are of the vocabulary.
     Result<TokenId> sample(std::span<const float> logits, std::span<const TokenId> banned);
     // Counts a token of the answer.
     void accept(TokenId token);
@@ -55,8 +56,8 @@ class Sampler {
         TokenId token;
     };
 
-    // The logits after bias, penalties and bans: the input itself when nothing applies.
-    std::span<const float> adjust(std::span<const float> logits, std::span<const TokenId> banned);
+    // The logits after bias and penalties: the input itself when nothing applies.
+    std::span<const float> adjust(std::span<const float> logits);
     void keep_top_k();
     void keep_top_p(float max);
     TokenId draw(float max) const;
