@@ -100,6 +100,11 @@ struct AttnSequence {
     int64_t out_row_stride = 0;
 };
 
+// A counter at a cache line of its own.
+struct alignas(64) AttnCounter {
+    std::atomic<int32_t> n{0};
+};
+
 // A step's attention of one layer over all sequences. The same object is seen by every thread.
 struct AttnBatch {
     AttnShape shape;
@@ -107,6 +112,9 @@ struct AttnBatch {
     std::span<std::byte>
         workspace;  // >= attn_workspace_bytes(), 64-byte aligned, shared by the threads
     std::atomic<int32_t>* cursor = nullptr;  // work counter; zero before the first thread enters
+    // One per sequence and KV head, [sequences][n_kv_heads], all zero before and after: whoever
+    // finishes the last partition of a split head merges it.
+    std::span<AttnCounter> finished = {};
 };
 
 // K and V rows to be written into pages: row r of `k`/`v` goes to position first_pos + r.
@@ -132,9 +140,11 @@ struct AttentionOps {
                               int n_threads);
     // Called once by each of n_threads threads with its own index, in any order, at the same time
     // or one after the other. Returns when no work is left to take; the batch is complete when all
-    // calls have returned (the last thread to run out of work merges the partitions of split rows).
-    // The workspace needs no initialisation, only the cursor does.
+    // calls have returned. The workspace needs no initialisation, only the counters do.
     void (*run)(const AttnBatch& batch, int thread, int n_threads);
+    // Has what this thread's run() will read first travel to its cache, for who waits until the
+    // batch is ready. Reads block tables, not pages; needs neither workspace nor counters.
+    void (*fetch)(const AttnBatch& batch, int thread, int n_threads);
     // Rounds to nearest even; a NaN stays a NaN. Rows are split over threads by KV head and block.
     void (*store)(const AttnShape& shape, std::span<const StoreSequence> sequences, int thread,
                   int n_threads);

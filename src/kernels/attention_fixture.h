@@ -116,13 +116,19 @@ inline void run_batch(const AttentionOps& ops, const AttnShape& shape,
     size_t space = memory.size();
     std::align(64, bytes, at, space);
     std::atomic<int32_t> cursor = 0;
-    const AttnBatch batch{shape, sequences, {static_cast<std::byte*>(at), bytes}, &cursor};
+    std::vector<AttnCounter> finished(sequences.size() * static_cast<size_t>(shape.n_kv_heads));
+    const AttnBatch batch{
+        shape, sequences, {static_cast<std::byte*>(at), bytes}, &cursor, finished};
     // tidy: allow(thread): a test's own, joined below
     std::vector<std::thread> threads;
     for (int t = 1; t < n_threads; ++t)
-        threads.emplace_back([&, t] { ops.run(batch, t, n_threads); });
+        threads.emplace_back([&, t] {
+            ops.fetch(batch, t, n_threads);
+            ops.run(batch, t, n_threads);
+        });
     ops.run(batch, 0, n_threads);
     for (auto& t : threads) t.join();
+    for (const AttnCounter& counter : finished) EXPECT_EQ(counter.n, 0) << "left as it was";
 }
 
 // Every row by one prefill of the whole sequence.

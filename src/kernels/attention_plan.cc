@@ -156,19 +156,18 @@ class ItemWalker {
         }
     }
 
-    // Calls merge for each KV head of each split sequence.
-    void merge_all(const ItemKernels& kernels) const {
-        int64_t offset = 0;
-        for (const AttnSequence& s : batch_.sequences) {
-            if (!is_thin(batch_.shape, s)) continue;
-            const Thin t = thin_of(batch_.shape, s, plan_);
-            for (int32_t h = 0; t.split() && h < batch_.shape.n_kv_heads; ++h) {
-                AttnItem item = base_item(s, h, 0, s.n_rows, t.partitions);
-                item.partials = partials_ + offset + h * t.head_floats();
-                kernels.merge(item);
-            }
-            offset += t.head_floats() * batch_.shape.n_kv_heads;
-        }
+    // Of the item drawn last: how many its head has, where that is in AttnBatch::finished, and the
+    // whole head, to be merged.
+    int32_t head_items() const { return thin_of(batch_.shape, sequence(), plan_).runs; }
+    size_t head_index(const AttnItem& item) const {
+        return sequence_ * static_cast<size_t>(batch_.shape.n_kv_heads) +
+               static_cast<size_t>(item.kv_head);
+    }
+    AttnItem head(const AttnItem& item) const {
+        const Thin t = thin_of(batch_.shape, sequence(), plan_);
+        AttnItem whole = base_item(sequence(), item.kv_head, 0, sequence().n_rows, t.partitions);
+        whole.partials = partials_ + partial_offset_ + item.kv_head * t.head_floats();
+        return whole;
     }
 
  private:
@@ -189,6 +188,8 @@ class ItemWalker {
         thin_phase_ = true;
         sequence_ = 0;
     }
+
+    const AttnSequence& sequence() const { return batch_.sequences[sequence_]; }
 
     AttnItem base_item(const AttnSequence& s, int32_t head, int32_t row, int32_t n,
                        KeyRange partitions) const {
@@ -315,34 +316,53 @@ size_t plan_workspace_bytes(const AttnShape& shape, std::span<const AttnSequence
            sizeof(float);
 }
 
+namespace {
+
+void merge_if_last(const AttnBatch& batch, const ItemWalker& walker, const AttnItem& item,
+                   const ItemKernels& kernels) {
+    std::atomic<int32_t>& finished = batch.finished[walker.head_index(item)].n;
+    // Acquire and release: the last one sees the others' partials.
+    if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 < walker.head_items()) return;
+    finished.store(0, std::memory_order_relaxed);
+    kernels.merge(walker.head(item));
+}
+
+}  // namespace
+
 void run_items(const AttnBatch& batch, int thread, int n_threads, const ItemKernels& kernels) {
     const Plan plan = make_plan(batch.shape, batch.sequences, n_threads);
     float* base = reinterpret_cast<float*>(batch.workspace.data());
     const AttnScratch scratch =
         make_scratch(batch.shape, plan, base + thread * plan.scratch_floats);
     ItemWalker walker(batch, plan, base + n_threads * plan.scratch_floats, scratch);
+    QUIRE_CHECK(plan.partial_floats == 0 ||
+                    batch.finished.size() >=
+                        batch.sequences.size() * static_cast<size_t>(batch.shape.n_kv_heads),
+                "split rows need a counter for each sequence and KV head");
+    // A thread's first ticket is its own number, so that it can have been fetched.
     int32_t expected = -1;
-    for (;;) {
-        // Acquire and release: the thread that draws the last ticket of all knows that every other
-        // thread has drawn its own last one, hence has finished its items, and sees their partials.
-        const int32_t ticket = batch.cursor->fetch_add(1, std::memory_order_acq_rel);
-        if (ticket < plan.n_items) {
-            AttnItem item = walker.item(ticket);
-            item.fetched = ticket == expected;
-            // Items are alike, so that threads take turns.
-            expected = batch.cursor->load(std::memory_order_relaxed) + n_threads - 1;
-            AttnItem following;
-            if (expected < plan.n_items) {
-                following = ItemWalker(walker).item(expected);
-                item.following = &following;
-            }
-            kernels.attend(item);
-            continue;
+    for (int32_t ticket = thread; ticket < plan.n_items;) {
+        AttnItem item = walker.item(ticket);
+        item.fetched = ticket == expected;
+        // Items are alike, so that threads take turns.
+        expected = ticket == thread
+                       ? n_threads + thread
+                       : batch.cursor->load(std::memory_order_relaxed) + 2 * n_threads - 1;
+        AttnItem following;
+        if (expected < plan.n_items) {
+            following = ItemWalker(walker).item(expected);
+            item.following = &following;
         }
-        if (ticket == plan.n_items + n_threads - 1 && plan.partial_floats > 0)
-            walker.merge_all(kernels);
-        return;
+        kernels.attend(item);
+        if (item.partials != nullptr) merge_if_last(batch, walker, item, kernels);
+        ticket = n_threads + batch.cursor->fetch_add(1, std::memory_order_relaxed);
     }
+}
+
+void fetch_items(const AttnBatch& batch, int thread, int n_threads, const ItemKernels& kernels) {
+    const Plan plan = make_plan(batch.shape, batch.sequences, n_threads);
+    if (thread < plan.n_items)
+        kernels.fetch(ItemWalker(batch, plan, nullptr, {}).item(thread));
 }
 
 void store_blocks(const AttnShape& shape, std::span<const StoreSequence> sequences, int thread,

@@ -73,9 +73,11 @@ struct TileKinds {
 };
 TileKinds tile_kinds(const AttnCodes& codes, int32_t tile);
 
-// What an ISA brings: three functions over plain data.
+// What an ISA brings: functions over plain data.
 struct ItemKernels {
     void (*attend)(const AttnItem& item);
+    // Prefetches the first keys of an item of one row; others begin with arithmetic.
+    void (*fetch)(const AttnItem& item);
     // `item` spans all partitions of a split (sequence, KV head); merges its partials into the
     // output.
     void (*merge)(const AttnItem& item);
@@ -89,6 +91,7 @@ const char* check_shape(const AttnShape& shape);
 size_t plan_workspace_bytes(const AttnShape& shape, std::span<const AttnSequence> sequences,
                             int n_threads);
 void run_items(const AttnBatch& batch, int thread, int n_threads, const ItemKernels& kernels);
+void fetch_items(const AttnBatch& batch, int thread, int n_threads, const ItemKernels& kernels);
 void store_blocks(const AttnShape& shape, std::span<const StoreSequence> sequences, int thread,
                   int n_threads, const ItemKernels& kernels);
 

@@ -21,14 +21,16 @@ constexpr AttentionOps make_ops(Isa isa, const char* name, bool (*cpu_has_it)())
         .supports = check_shape,
         .workspace_bytes = plan_workspace_bytes,
         .run = [](const AttnBatch& b, int t, int n) { run_items(b, t, n, kKernels); },
+        .fetch = [](const AttnBatch& b, int t, int n) { fetch_items(b, t, n, kKernels); },
         .store = [](const AttnShape& shape, std::span<const StoreSequence> s, int t,
                     int n) { store_blocks(shape, s, t, n, kKernels); },
     };
 }
 
 #if defined(__x86_64__)
-constexpr ItemKernels kAvx2 = {avx2::attend, avx2::merge, avx2::store};
-constexpr ItemKernels kAvx512 = {avx512::attend, avx512::merge, avx512::store};
+constexpr ItemKernels kAvx2 = {avx2::attend, avx2::fetch, avx2::merge, avx2::store};
+constexpr ItemKernels kAvx512 = {avx512::attend, avx512::fetch, avx512::merge,
+                                   avx512::store};
 
 bool has_avx2() {
     return cpu_has(Isa::avx2);

@@ -164,6 +164,24 @@ TEST(Attention, ManyThreadsSplitOneLongRowWithoutChangingIt) {
     }
 }
 
+// Split rows of some lengths beside short and long ones, in one batch.
+TEST(Attention, SplitRowsBesideOthersAreThoseOfOneThread) {
+    const World w({.n_heads = 6, .n_kv_heads = 3, .head_dim = 32}, 4000, kSeed);
+    for (const AttentionOps* ops : runnable_ops()) {
+        w.store_all(*ops);
+        std::vector<float> expected;
+        for (const int n_threads : {1, 2, 7, 40}) {
+            std::vector<float> out(size_t{4000} * w.q_width());
+            run_batch(*ops, w.shape,
+                      {w.rows(3999, 1, out), w.rows(20, 1, out), w.rows(1500, 70, out),
+                       w.rows(2600, 2, out), w.rows(1100, 1, out)},
+                      n_threads);
+            if (n_threads == 1) expected = out;
+            ASSERT_TRUE(same_bits(expected, out, 0, out.size())) << ops->name << n_threads;
+        }
+    }
+}
+
 TEST(Attention, ThreadsMayRunOneAfterTheOther) {
     const World w({}, 3000, kSeed);
     for (const AttentionOps* ops : runnable_ops()) {
@@ -176,7 +194,9 @@ TEST(Attention, ThreadsMayRunOneAfterTheOther) {
         void* at = workspace.data();
         size_t space = workspace.size() * sizeof(float);
         std::align(64, 64, at, space);
-        const AttnBatch batch{w.shape, rows, {static_cast<std::byte*>(at), space}, &cursor};
+        std::vector<AttnCounter> finished(static_cast<size_t>(w.shape.n_kv_heads));
+        const AttnBatch batch{
+            w.shape, rows, {static_cast<std::byte*>(at), space}, &cursor, finished};
         for (int t : {2, 0, 1}) ops->run(batch, t, 3);
         ASSERT_TRUE(same_bits(expected, out, size_t{2999} * w.q_width(), expected.size()));
     }

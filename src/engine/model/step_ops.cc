@@ -239,19 +239,22 @@ void QkvOp::run(int thread, int n_threads) const {
     const auto tasks = static_cast<int32_t>(s->runs.size()) * kv_heads;
     for (int32_t t = thread; t < tasks; t += n_threads)
         run_heads(s, layer, s->runs[static_cast<size_t>(t / kv_heads)], t % kv_heads, thread);
+    std::vector<kernels::AttnSequence>* list =
+        tail_only ? &s->attend_tail : &s->attend[g.coded_group];
+    if (thread >= tasks && s->gate == nullptr)  // waits for others
+        s->attention->fetch({.shape = g.shape, .sequences = *list}, thread, n_threads);
     if (thread != 0) {
         await_gate(s, layer);
         return;
     }
     pass_gate(s, layer);
-    std::vector<kernels::AttnSequence>* list =
-        tail_only ? &s->attend_tail : &s->attend[g.coded_group];
     remove_dropped(s, list, tail_only);
     s->attention_cursor.store(0, std::memory_order_relaxed);
     s->batch = {.shape = g.shape,
                 .sequences = *list,
                 .workspace = s->workspace,
-                .cursor = &s->attention_cursor};
+                .cursor = &s->attention_cursor,
+                .finished = s->attention_finished};
 }
 
 void AttendOp::run(int thread, int n_threads) const {

@@ -81,6 +81,7 @@ struct StepState {
     std::span<std::byte> workspace;
     kernels::AttnBatch batch;  // of the layer at hand
     std::atomic<int32_t> attention_cursor{0};
+    std::vector<kernels::AttnCounter> attention_finished;  // [max_sequences][n_kv_heads]
     // One for each packed product of a graph, so that none has to wait for a reset.
     struct alignas(64) Cursor {
         std::atomic<int64_t> next{0};

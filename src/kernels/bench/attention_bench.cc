@@ -86,7 +86,7 @@ class Stage {
         team_.run([&](int t) {
             for (int32_t layer = 0; layer < case_.layers; ++layer) {
                 AttnSequence s = sequence_;
-                AttnBatch batch{shape_, {&s, 1}, workspace_, &cursors_[layer]};
+                AttnBatch batch{shape_, {&s, 1}, workspace_, &cursors_[layer], finished_};
                 if (cached)
                     s.slabs = cached_slabs_.data();
                 else
@@ -131,7 +131,8 @@ class Stage {
           shape_(shape_of(c)),
           n_rows_(n_rows),
           team_(n_threads),
-          cursors_(c.layers) {}
+          cursors_(c.layers),
+          finished_(static_cast<size_t>(c.n_kv_heads)) {}
 
     static double seconds_since(int64_t begin_ns) {
         return static_cast<double>(system_clock().monotonic_ns() - begin_ns) * 1e-9;
@@ -242,6 +243,7 @@ class Stage {
     const int32_t n_rows_;
     Team team_;
     std::vector<std::atomic<int32_t>> cursors_;
+    std::vector<AttnCounter> finished_;
     Arena arena_, coded_arena_;
     std::vector<std::byte*> slabs_, coded_slabs_, cached_slabs_;
     std::vector<float> q_, out_, near_, far_;

@@ -239,7 +239,7 @@ void store_rows(const AttnShape& shape, const StoreSequence& s, int32_t kv_head,
 
 void store(const AttnShape& shape, std::span<const StoreSequence> sequences, int thread,
            int n_threads) {
-    store_blocks(shape, sequences, thread, n_threads, {nullptr, nullptr, store_rows});
+    store_blocks(shape, sequences, thread, n_threads, {nullptr, nullptr, nullptr, store_rows});
 }
 
 }  // namespace
@@ -268,6 +268,7 @@ const AttentionOps& attention() {
             return 64;
         },
         .run = run,
+        .fetch = [](const AttnBatch&, int, int) {},
         .store = store,
     };
     return ops;

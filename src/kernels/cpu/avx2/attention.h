@@ -6,6 +6,7 @@
 namespace quire::kernels::avx2 {
 
 void attend(const AttnItem& item);
+void fetch(const AttnItem& item);
 void merge(const AttnItem& item);
 void store(const AttnShape& shape, const StoreSequence& sequence, int32_t kv_head,
            int32_t row_begin, int32_t row_end);

@@ -9,6 +9,10 @@ void attend(const AttnItem& item) {
     generic::attend_item<Avx512>(item);
 }
 
+void fetch(const AttnItem& item) {
+    generic::fetch_item<Avx512>(item);
+}
+
 void merge(const AttnItem& item) {
     generic::merge_item<Avx512>(item);
 }

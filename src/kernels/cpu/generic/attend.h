@@ -47,6 +47,10 @@ class ItemRunner {
         if (item_.partials == nullptr) write_output();
     }
 
+    void fetch() const {
+        if (direct_) fetch_first_tile();
+    }
+
     void merge() {
         merge_partials();
         write_output();

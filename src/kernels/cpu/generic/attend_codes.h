@@ -33,6 +33,10 @@ class CodesRunner : private ItemRunner<V, Reader> {
         if (item_.partials == nullptr) write_output();
     }
 
+    void fetch() const {
+        if (direct_) fetch_first_tile();
+    }
+
     void merge() {
         this->merge_partials();
         write_output();

@@ -27,6 +27,14 @@ void attend_item(const AttnItem& item) {
 }
 
 template <class V>
+void fetch_item(const AttnItem& item) {
+    if (item.shape->codes.any())
+        CodesRunner<V, Raw16Reader<V, Element::f16>>(item).fetch();
+    else
+        ItemRunner<V, Raw16Reader<V, Element::f16>>(item).fetch();
+}
+
+template <class V>
 void merge_item(const AttnItem& item) {
     if (item.shape->codes.any())
         CodesRunner<V, Raw16Reader<V, Element::f16>>(item).merge();
