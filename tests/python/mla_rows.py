@@ -16,21 +16,21 @@ def _bf16(x):
     return rounded.astype(numpy.uint16).tobytes()
 
 
-def _step(tile):
-    finite = numpy.abs(numpy.where(numpy.isfinite(tile), tile, F32(0)))
-    return finite.max() / F32(448)
+def _top(tile):
+    return numpy.abs(numpy.where(numpy.isfinite(tile), tile, F32(0))).max()
 
 
 def _exponent(step):
-    mantissa, exponent = numpy.frexp(max(step, F32(1e-4)))
+    mantissa, exponent = numpy.frexp(step)
     return int(exponent) - (mantissa == 0.5)
 
 
 def v32(row, is_exact):
     codes, scales = b"", b""
     for tile in row[:512].reshape(4, 128):
-        step = _step(tile)
-        scale = max(step, F32(2.0 ** -126)) if is_exact else F32(2.0 ** _exponent(step))
+        step = _top(tile) / F32(448)
+        scale = (max(step, F32(2.0 ** -126)) if is_exact
+                 else F32(2.0 ** _exponent(max(step, F32(1e-4)))))
         codes += _e4m3(tile / scale).tobytes()
         scales += F32(scale).tobytes()
     return codes + scales + _bf16(row[512:])
@@ -40,7 +40,7 @@ def v4_block(rows):
     bodies, scales = b"", b""
     for row in rows:
         for tile in row[:448].reshape(7, 64):
-            exponent = _exponent(_step(tile))
+            exponent = _exponent(max(_top(tile), F32(1e-4)) / F32(448))
             bodies += _e4m3(tile / F32(2.0 ** exponent)).tobytes()
             scales += bytes([exponent + 127])
         bodies += _bf16(row[448:])

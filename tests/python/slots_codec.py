@@ -70,12 +70,14 @@ def value(row, bits):
     if not numpy.isfinite(row).all():
         return zeros
     low = row.min()
+    if low == 0:  # no number is negative: -0 is smaller than 0
+        low = F32(-0.0) if numpy.signbit(row).any() else F32(0)
     if not numpy.isfinite(row.max() - low):
         return zeros
     top = F32(2 ** bits - 1)
     step = max((row.max() - low) / top, F32(1e-8))
     codes = numpy.floor(numpy.minimum((row - low) / step + F32(0.5), top)).astype(int)
-    return packed(codes, bits) + half(step) + half(low + F32(0))
+    return packed(codes, bits) + half(step) + half(low)
 
 
 def encode_page(k, v, k_bits, v_bits, planes, tokens):

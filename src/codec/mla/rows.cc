@@ -12,7 +12,7 @@ namespace quire::codec::mla {
 namespace {
 
 constexpr float kTop = 448.0f;
-constexpr float kFloor = 1e-4f;
+constexpr float kFloor = 1e-4f;  // of V3.2's scales, and of V4's magnitudes
 constexpr uint32_t kV32Tile = 128;
 constexpr uint32_t kV4Tile = 64;
 constexpr uint32_t kV4Body = kV4Latent + 2 * kRotary;
@@ -94,7 +94,7 @@ bool encode_v4(std::span<const float, kV4Numbers> row, uint32_t block_tokens, ui
         block.data() + size_t{block_tokens} * kV4Body + size_t{token} * kV4ScaleBytes;
     for (uint32_t tile = 0; tile < kV4Latent / kV4Tile; ++tile) {
         const auto x = row.subspan(size_t{tile} * kV4Tile, kV4Tile);
-        const uint32_t exponent = exponent_at_least(std::max(largest_finite(x) / kTop, kFloor));
+        const uint32_t exponent = exponent_at_least(std::max(largest_finite(x), kFloor) / kTop);
         encode_tile(x, power_of_two(exponent), body + size_t{tile} * kV4Tile);
         scales[tile] = static_cast<std::byte>(exponent);
     }

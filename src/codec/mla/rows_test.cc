@@ -79,7 +79,7 @@ TEST(MlaRows, V4BytesLieAsTheReadmeSays) {
     const std::byte* scales = block.data() + size_t{64} * 576 + size_t{5} * 8;
     EXPECT_EQ(static_cast<int>(scales[0]), 127);
     EXPECT_EQ(static_cast<int>(scales[1]), 127 - 7);
-    EXPECT_EQ(static_cast<int>(scales[2]), 127 - 13);
+    EXPECT_EQ(static_cast<int>(scales[2]), 127 - 22);  // at least 10^-4 / 448
     EXPECT_EQ(static_cast<int>(scales[7]), 0);
     EXPECT_EQ(block[4 * 576], std::byte{0xff});  // others are untouched
     EXPECT_EQ(scales[8], std::byte{0xff});

@@ -125,6 +125,13 @@ template <class V>
     return range;
 }
 
+// The smaller of the zeros among numbers of which none is negative: -0 where there is one.
+[[gnu::always_inline]] inline float zero_of(const float* v, uint32_t n) {
+    for (uint32_t i = 0; i < n; ++i)
+        if (__builtin_signbit(v[i])) return -0.0f;
+    return 0.0f;
+}
+
 template <class V, uint32_t kBits>
 void encode_value(const Shape& s, const float* v, bool finite, std::byte* to) {
     const Range range = range_of<V>(v, s.head_dim);
@@ -141,7 +148,7 @@ void encode_value(const Shape& s, const float* v, bool finite, std::byte* to) {
         store_codes<V, kBits>(to + i * kBits / 8, V::truncate(V::min(code, V::set1(kTop))));
     }
     put_half<V>(to + s.v_codes_bytes(), step);
-    put_half<V>(to + s.v_codes_bytes() + 2, range.low + 0.0f);  // no zero with a sign
+    put_half<V>(to + s.v_codes_bytes() + 2, range.low != 0 ? range.low : zero_of(v, s.head_dim));
 }
 
 template <class V, uint32_t kBits>

@@ -29,6 +29,12 @@ bool is_finite(const float* x, uint32_t n) {
     return std::all_of(x, x + n, [](float value) { return std::isfinite(value); });
 }
 
+// The smaller of the zeros among numbers of which none is negative: -0 where there is one.
+float zero_of(const float* x, uint32_t n) {
+    const bool sign = std::any_of(x, x + n, [](float value) { return std::signbit(value); });
+    return sign ? -0.0f : 0.0f;
+}
+
 // Code `i` of `bits` bits at `codes`, which was zero.
 void put(std::byte* codes, uint32_t bits, uint32_t i, uint32_t code) {
     for (uint32_t bit = 0; bit < bits; ++bit) {
@@ -88,7 +94,7 @@ void encode_value(const Shape& s, const float* v, std::byte* to) {
         put(to, s.v_bits, i, static_cast<uint32_t>(code));
     }
     put_half(to + s.v_codes_bytes(), step);
-    put_half(to + s.v_codes_bytes() + 2, low + 0.0f);  // no zero with a sign
+    put_half(to + s.v_codes_bytes() + 2, low != 0 ? low : zero_of(v, s.head_dim));
 }
 
 void decode_key(const Shape& s, const std::byte* from, bool original_space, float* k) {

@@ -10,7 +10,7 @@ namespace quire::codec::slots {
 namespace {
 
 constexpr uint8_t kFamily = 5;
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 
 struct Member {
     std::string_view name;

@@ -111,6 +111,22 @@ TEST(Slots, ARowThatOverflowsIsZero) {
     }
 }
 
+// As a GPU's minimum has it; tests/golden/interop has a row of such zeros alone.
+TEST(Slots, AMinimumOfZerosHasTheSignOfTheSmaller) {
+    Rows rows({.head_dim = 64}, Kind::zeros, 7);
+    rows.v[0] = 1.0f;
+    rows.v[64] = 1.0f;
+    rows.v[64 + 40] = -0.0f;
+    for (const PageCodecOps& ops : row_of(*find_codec("turboquant_k8v4")).ops()) {
+        if (!ops.cpu_has_it()) continue;
+        const CodecSpec spec = *find_codec("turboquant_k8v4");
+        Page page(spec, rows.g, 0);
+        encode(ops, spec, rows, page);
+        EXPECT_EQ(word_at(page.data() + 98), 0x0000) << ops.name;
+        EXPECT_EQ(word_at(page.data() + 198), 0x8000) << ops.name;
+    }
+}
+
 TEST(Slots, NormCorrectionGivesTheKeyItsNorm) {
     const CodecSpec spec = *find_codec("turboquant_3bit_nc");
     const Rows rows({.head_dim = 128}, Kind::heavy_tails, 6);
