@@ -164,9 +164,26 @@ def part_fuzz(options):
     return outcome
 
 
+def part_cuda(options):
+    """The CUDA kernels compile without spilling; their tests run where there is a GPU."""
+    if shutil.which("nvcc") is None:
+        return Outcome(Counts(skipped=1), [], "nvcc is not on the PATH")
+    results = ROOT / "build" / "gpu" / "results.json"
+    results.unlink(missing_ok=True)
+    run([ROOT / "tools" / "gpu" / "run.sh", "test", "--json", results])
+    if not results.exists():
+        raise Failure("tools/gpu/run.sh test failed before the tests; its output is above")
+    found = json.loads(results.read_text())
+    outcome = Outcome(Counts(found["passed"], len(found["failed"]), found["skipped"]),
+                      found["failed"])
+    outcome.note = f"kernels for sm_90a; {found['device'] or 'no GPU: only what needs none'}"
+    return outcome
+
+
 PARTS = {
     "tidy": part_tidy,
     "unit": part_unit,
+    "cuda": part_cuda,
     "e2e": part_e2e,
     "asan": part_asan,
     "tsan": part_tsan,

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "codec/hot/layout.h"
 
 namespace quire::codec::hot {
@@ -29,23 +30,23 @@ namespace quire::codec::hot {
 // the density between its thresholds, a threshold is the middle of two levels" (J. Max, Quantizing
 // for minimum distortion, 1960), by Newton's method with 40 digits, printed with 9.
 // Tables are longer than what they hold, so that they can be loaded into whole registers.
-inline constexpr float kLevels2[8] = {0.452780035f, 1.51041761f};
-inline constexpr float kLevels3[8] = {0.245094179f, 0.756005281f, 1.34390928f, 2.15194570f};
-inline constexpr float kLevels4[8] = {0.128395030f, 0.388048300f, 0.656759119f, 0.942340457f,
-                                      1.25623120f,  1.61804639f,  2.06901723f,  2.73258957f};
-inline constexpr float kLevels5[16] = {0.0658896598f, 0.198051830f, 0.331378306f, 0.466699523f,
-                                       0.604933624f,  0.747135704f, 0.894565117f, 1.04878332f,
-                                       1.21180438f,   1.38634034f,  1.57622808f,  1.78723322f,
-                                       2.02872840f,   2.31773940f,  2.69111958f,  3.26073249f};
+QUIRE_TABLE float kLevels2[8] = {0.452780035f, 1.51041761f};
+QUIRE_TABLE float kLevels3[8] = {0.245094179f, 0.756005281f, 1.34390928f, 2.15194570f};
+QUIRE_TABLE float kLevels4[8] = {0.128395030f, 0.388048300f, 0.656759119f, 0.942340457f,
+                                 1.25623120f,  1.61804639f,  2.06901723f,  2.73258957f};
+QUIRE_TABLE float kLevels5[16] = {0.0658896598f, 0.198051830f, 0.331378306f, 0.466699523f,
+                                  0.604933624f,  0.747135704f, 0.894565117f, 1.04878332f,
+                                  1.21180438f,   1.38634034f,  1.57622808f,  1.78723322f,
+                                  2.02872840f,   2.31773940f,  2.69111958f,  3.26073249f};
 // Between level i and i + 1.
-inline constexpr float kThresholds2[12] = {0.981598822f};
-inline constexpr float kThresholds3[12] = {0.500549730f, 1.04995728f, 1.74792749f};
-inline constexpr float kThresholds4[12] = {0.258221665f, 0.522403709f, 0.799549788f, 1.09928583f,
-                                           1.43713879f,  1.84353181f,  2.40080340f};
-inline constexpr float kThresholds5[20] = {0.131970745f, 0.264715068f, 0.399038914f, 0.535816574f,
-                                           0.676034664f, 0.820850411f, 0.971674219f, 1.13029385f,
-                                           1.29907236f,  1.48128421f,  1.68173065f,  1.90798081f,
-                                           2.17323390f,  2.50442949f,  2.97592604f};
+QUIRE_TABLE float kThresholds2[12] = {0.981598822f};
+QUIRE_TABLE float kThresholds3[12] = {0.500549730f, 1.04995728f, 1.74792749f};
+QUIRE_TABLE float kThresholds4[12] = {0.258221665f, 0.522403709f, 0.799549788f, 1.09928583f,
+                                      1.43713879f,  1.84353181f,  2.40080340f};
+QUIRE_TABLE float kThresholds5[20] = {0.131970745f, 0.264715068f, 0.399038914f, 0.535816574f,
+                                      0.676034664f, 0.820850411f, 0.971674219f, 1.13029385f,
+                                      1.29907236f,  1.48128421f,  1.68173065f,  1.90798081f,
+                                      2.17323390f,  2.50442949f,  2.97592604f};
 
 [[gnu::always_inline]] constexpr const float* lloyd_levels(int bits) {
     return bits == 2 ? kLevels2 : bits == 3 ? kLevels3 : bits == 4 ? kLevels4 : kLevels5;
@@ -58,14 +59,14 @@ inline constexpr float kThresholds5[20] = {0.131970745f, 0.264715068f, 0.3990389
 }
 
 // 2^(i / 16) and 2^(-i / 16), rounded to nearest.
-inline constexpr float kSixteenth[16] = {1.0f,        1.04427373f, 1.09050775f, 1.13878858f,
-                                         1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
-                                         1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f,
-                                         1.68179286f, 1.75625217f, 1.83400810f, 1.91520655f};
-inline constexpr float kInverseSixteenth[16] = {
-    1.0f,         0.957603276f, 0.917004049f, 0.878126085f, 0.840896428f, 0.805245161f,
-    0.771105409f, 0.738413095f, 0.707106769f, 0.677127779f, 0.648419797f, 0.620928884f,
-    0.594603539f, 0.569394290f, 0.545253873f, 0.522136867f};
+QUIRE_TABLE float kSixteenth[16] = {1.0f,        1.04427373f, 1.09050775f, 1.13878858f,
+                                    1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+                                    1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f,
+                                    1.68179286f, 1.75625217f, 1.83400810f, 1.91520655f};
+QUIRE_TABLE float kInverseSixteenth[16] = {1.0f,         0.957603276f, 0.917004049f, 0.878126085f,
+                                           0.840896428f, 0.805245161f, 0.771105409f, 0.738413095f,
+                                           0.707106769f, 0.677127779f, 0.648419797f, 0.620928884f,
+                                           0.594603539f, 0.569394290f, 0.545253873f, 0.522136867f};
 
 [[gnu::always_inline]] constexpr int octaves(int bits) {
     return is_lloyd(bits) ? 9 : 7 + bits;

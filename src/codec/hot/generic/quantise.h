@@ -4,6 +4,7 @@
 // thresholds by halving takes half the instructions of one against each.
 #pragma once
 
+#include "base/host_device.h"
 #include "codec/hot/scale.h"
 
 namespace quire::codec::hot::generic {
@@ -15,15 +16,21 @@ struct Levels {
     using i32 = typename V::i32;
     static constexpr int kHalf = magnitudes(kBits);
 
-    f32 nearest(f32 z) const {
+    QUIRE_HOST_DEVICE f32 nearest(f32 z) const {
         const f32 low = V::set1(-static_cast<float>(kHalf));
         const f32 high = V::set1(static_cast<float>(kHalf - 1));
         return V::round_even(V::min(V::max(z, low), high));
     }
     // The error of x, z being x over the scale.
-    f32 error(f32 x, f32 z, f32 scale) const { return V::fnma(nearest(z), scale, x); }
-    i32 codes(f32 z) const { return V::iadd(V::to_int(nearest(z)), V::iset1(kHalf)); }
-    f32 level(i32 code) const { return V::to_float(V::isub(code, V::iset1(kHalf))); }
+    QUIRE_HOST_DEVICE f32 error(f32 x, f32 z, f32 scale) const {
+        return V::fnma(nearest(z), scale, x);
+    }
+    QUIRE_HOST_DEVICE i32 codes(f32 z) const {
+        return V::iadd(V::to_int(nearest(z)), V::iset1(kHalf));
+    }
+    QUIRE_HOST_DEVICE f32 level(i32 code) const {
+        return V::to_float(V::isub(code, V::iset1(kHalf)));
+    }
 };
 
 // Lloyd levels: a sign and the index of a magnitude.
@@ -34,7 +41,7 @@ struct Levels<V, kBits, true> {
     static constexpr int kHalf = magnitudes(kBits);
     static constexpr const float* kThresholds = lloyd_thresholds(kBits);
 
-    static auto load_table(const float* p) {
+    QUIRE_HOST_DEVICE static auto load_table(const float* p) {
         if constexpr (kBits == 5)
             return V::table16(p);
         else
@@ -47,7 +54,7 @@ struct Levels<V, kBits, true> {
     Table by_one = load_table(kThresholds);
 
     // How many thresholds are at most `magnitude`.
-    i32 index(f32 magnitude) const {
+    QUIRE_HOST_DEVICE i32 index(f32 magnitude) const {
         constexpr int kFirst = kHalf / 2;
         i32 i =
             V::add_where_at_least(V::iset1(0), magnitude, V::set1(kThresholds[kFirst - 1]), kFirst);
@@ -58,14 +65,14 @@ struct Levels<V, kBits, true> {
         return i;
     }
     // Up to its sign.
-    f32 error(f32 x, f32 z, f32 scale) const {
+    QUIRE_HOST_DEVICE f32 error(f32 x, f32 z, f32 scale) const {
         return V::fnma(V::look_up(levels, index(V::abs(z))), scale, V::abs(x));
     }
-    i32 codes(f32 z) const {
+    QUIRE_HOST_DEVICE i32 codes(f32 z) const {
         const i32 minus = V::template shift_sign<31>(V::bits(z));  // -1 - i: mirrored
         return V::iadd(V::ixor(index(V::abs(z)), minus), V::iset1(kHalf));
     }
-    f32 level(i32 code) const {
+    QUIRE_HOST_DEVICE f32 level(i32 code) const {
         const i32 ranked = V::isub(code, V::iset1(kHalf));
         const i32 minus = V::template shift_sign<31>(ranked);
         const f32 magnitude = V::look_up(levels, V::ixor(ranked, minus));
@@ -74,8 +81,9 @@ struct Levels<V, kBits, true> {
 };
 
 template <class V, int kBits>
-[[gnu::always_inline]] inline float squared_error(const Levels<V, kBits>& levels, const float* x,
-                                                  uint32_t head_dim, uint32_t u) {
+[[gnu::always_inline]] QUIRE_HOST_DEVICE inline float squared_error(const Levels<V, kBits>& levels,
+                                                                    const float* x,
+                                                                    uint32_t head_dim, uint32_t u) {
     const auto scale = V::set1(scale_of(kBits, u));
     const auto inverse = V::set1(inverse_scale_of(kBits, u));
     auto sum = V::zero();
@@ -88,7 +96,8 @@ template <class V, int kBits>
 }
 
 template <class V>
-[[gnu::always_inline]] inline float root_mean_square(const float* x, uint32_t head_dim) {
+[[gnu::always_inline]] QUIRE_HOST_DEVICE inline float root_mean_square(const float* x,
+                                                                       uint32_t head_dim) {
     auto sum = V::zero();
     for (uint32_t i = 0; i < head_dim; i += kLanes) {
         const auto value = V::load(x + i);
@@ -98,8 +107,10 @@ template <class V>
 }
 
 template <class V, int kBits>
-[[gnu::always_inline]] inline uint32_t best_scale(const Levels<V, kBits>& levels, const float* x,
-                                                  uint32_t head_dim, float largest) {
+[[gnu::always_inline]] QUIRE_HOST_DEVICE inline uint32_t best_scale(const Levels<V, kBits>& levels,
+                                                                    const float* x,
+                                                                    uint32_t head_dim,
+                                                                    float largest) {
     float amplitude = largest * (1.0f / reach(kBits));
     if constexpr (kBits == 2)
         amplitude = largest < kHuge ? root_mean_square<V>(x, head_dim) : largest;
@@ -118,7 +129,8 @@ template <class V, int kBits>
 
 // The magnitude bits of the row's largest number; of a NaN or an infinity when there is one.
 template <class V>
-[[gnu::always_inline]] inline int32_t largest_bits(const float* x, uint32_t head_dim) {
+[[gnu::always_inline]] QUIRE_HOST_DEVICE inline int32_t largest_bits(const float* x,
+                                                                     uint32_t head_dim) {
     auto top = V::iset1(0);
     for (uint32_t i = 0; i < head_dim; i += kLanes)
         top = V::imax(top, V::bits(V::abs(V::load(x + i))));
@@ -132,7 +144,7 @@ struct CodedRow {
 
 // Codes of a rotated row.
 template <class V, int kBits>
-CodedRow quantise_row(const float* x, uint32_t head_dim, uint8_t* codes) {
+QUIRE_HOST_DEVICE CodedRow quantise_row(const float* x, uint32_t head_dim, uint8_t* codes) {
     const int32_t top = largest_bits<V>(x, head_dim);
     const bool finite = top < 0x7f800000;
     const float largest = __builtin_bit_cast(float, top);
@@ -149,7 +161,8 @@ CodedRow quantise_row(const float* x, uint32_t head_dim, uint8_t* codes) {
 }
 
 template <class V, int kBits>
-void dequantise_row(const uint8_t* codes, uint32_t head_dim, uint8_t u, float* x) {
+QUIRE_HOST_DEVICE void dequantise_row(const uint8_t* codes, uint32_t head_dim, uint8_t u,
+                                      float* x) {
     const Levels<V, kBits> levels;
     const auto scale = V::set1(decode_scale(kBits, u));
     for (uint32_t i = 0; i < head_dim; i += kLanes)

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# tools/gpu/run.sh build | test [NAME] [--json FILE]: the CUDA kernels, with nvcc and a C++
+# compiler alone.
+#
+#   build   every kernel, for sm_90a; fails when one spills registers
+#   test    builds, then runs the tests whose names contain NAME; without a GPU those that need one
+#           are skipped
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+out="${QUIRE_GPU_BUILD:-build/gpu}"
+jobs="${JOBS:-$(nproc)}"
+command -v nvcc >/dev/null || {
+    echo "run.sh: nvcc is not on the PATH: install CUDA 13" >&2
+    exit 3
+}
+
+# 20091: tables of kernels, which host code of the same file uses in constant expressions only.
+flags=(-std=c++20 -O3 -Isrc -Itests/gpu --expt-relaxed-constexpr -fmad=false
+       -diag-suppress 20091 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
+
+# source -> object; what ptxas says is kept beside it.
+compile() {
+    local source="$1" object="$out/${1//\//_}.o"
+    if [[ -f "$object" && -z "$(find src/kernels/cuda src/codec src/base src/core tests/gpu \
+            -newer "$object" -type f | head -n 1)" ]]; then return 0; fi
+    if ! nvcc "${flags[@]}" -c "$source" -o "$object" >"$object.log" 2>&1; then
+        cat "$object.log" >&2
+        rm -f "$object"
+        return 1
+    fi
+    grep -v "^ptxas info\|^$\|bytes stack frame\|Compile time" "$object.log" >&2 || true
+    if grep "bytes spill" "$object.log" | grep -qv " 0 bytes spill stores, 0 bytes spill"; then
+        echo "run.sh: $source: a kernel spills registers" >&2
+        return 1
+    fi
+}
+export -f compile
+export out
+export flags_text="${flags[*]}"
+
+sources() {
+    find src/kernels/cuda -name '*.cu' -o -path 'src/kernels/cuda/*.cc'
+    echo src/codec/hot/ref.cc
+    echo src/codec/hot/rotate.cc
+    find tests/gpu -name '*.cc'
+}
+
+build() {
+    mkdir -p "$out"
+    local list
+    list="$(sources | sort)"
+    printf '%s\n' "$list" | xargs -P "$jobs" -I{} bash -c \
+        'read -ra flags <<<"$flags_text"; compile "$1"' _ {} || return 1
+    local objects=()
+    while read -r source; do objects+=("$out/${source//\//_}.o"); done <<<"$list"
+    nvcc -gencode=arch=compute_90a,code=sm_90a "${objects[@]}" -o "$out/quire_gpu_test"
+}
+
+case "${1:-}" in
+    build) build ;;
+    test) shift; build && "$out/quire_gpu_test" "$@" ;;
+    *) sed -n '2,7p' "${BASH_SOURCE[0]}" | sed 's/^# \?//'; exit 2 ;;
+esac
