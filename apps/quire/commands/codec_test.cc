@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -132,6 +133,34 @@ TEST(CodecCommand, VerifyFindsAByteThatDiffers) {
     std::ofstream(damaged, std::ios::binary) << bytes;
     EXPECT_EQ(run_with({"verify", damaged.c_str()}).code, kExitNotOk);
     EXPECT_EQ(run_with({"verify", "/nowhere/at/all"}).code, kExitError);
+}
+
+TEST(CodecCommand, VerifyTakesAFolderAndEveryKindOfVectorsInIt) {
+    const CodecRun whole = run_with({"verify", kGolden.c_str(), "--json"});
+    EXPECT_EQ(whole.code, kExitOk) << whole.text << whole.errors;
+    std::set<std::string> seen;
+    const auto json = nlohmann::json::parse(whole.text);
+    for (const auto& check : json["checks"]) seen.insert(check["codec"]);
+    for (const char* codec : {"raw16", "k6v4", "bx", "i2c", "ec", "mla"})
+        EXPECT_TRUE(seen.contains(codec)) << codec;
+
+    for (const char* name : {"ec.block", "mla.rows"}) {
+        const testing::TempDir folder;
+        std::filesystem::copy_file(kGolden / name, folder.file(name));
+        std::filesystem::copy_file(kGolden / "README.md", folder.file("README.md"));
+        EXPECT_EQ(run_with({"verify", folder.path().c_str()}).code, kExitOk) << name;
+        std::fstream file(folder.file(name), std::ios::binary | std::ios::in | std::ios::out);
+        file.seekp(20'000).put('!').flush();
+        const CodecRun damaged = run_with({"verify", folder.path().c_str()});
+        EXPECT_EQ(damaged.code, kExitNotOk) << name;
+        EXPECT_THAT(damaged.text, HasSubstr("byte 20000 differs"));
+        std::filesystem::resize_file(folder.file(name), 20'000);
+        EXPECT_THAT(run_with({"verify", folder.path().c_str()}).text, HasSubstr("has 20000 bytes"));
+    }
+    const testing::TempDir empty;
+    EXPECT_THAT(run_with({"verify", empty.path().c_str()}).errors, HasSubstr("no golden vectors"));
+    const std::string other = kGolden / "README.md";
+    EXPECT_THAT(run_with({"verify", other.c_str()}).errors, HasSubstr("end in .bin"));
 }
 
 }  // namespace
