@@ -197,6 +197,7 @@ int run_codec(int argc, const char* const* argv) {
         with_names->add_option("NAME", flags.names, "which codecs; none: all, or a selection");
         add_shape(*with_names, flags);
     }
+    lister.footer(codec_list_legend());
     lister.add_flag("--all", flags.all, "a line for every codec, not for every family");
     bencher.add_option("--repeats", flags.repeats, "of each thing measured; medians are reported")
         ->check(CLI::Range(1, 1000))

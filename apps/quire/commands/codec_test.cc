@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -78,6 +79,24 @@ TEST(CodecCommand, ListsFamiliesWithTheirRangesOnAScreen) {
     EXPECT_THAT(all.text, HasSubstr("turboquant_3bit_nc"));
     const CodecRun odd = run_with({"list", "--head-dim", "48"});
     EXPECT_THAT(odd.text, HasSubstr("0 of 12 fit: head_dim must be 64, 80,"));
+}
+
+TEST(CodecCommand, ListSaysWhatItsColumnsMeanAndWhoTakesARow) {
+    for (const std::vector<const char*>& arguments :
+         {std::vector<const char*>{"list"}, {"list", "--all"}, {"list", "--help"}}) {
+        const CodecRun output = run_with(arguments);
+        for (const char* word : {"bits a number", "of raw16", "page bytes", "given to",
+                                 "--kv-codec-cold", "quire eval --caches"})
+            EXPECT_THAT(output.text, HasSubstr(word)) << arguments.back();
+    }
+    const auto json = nlohmann::json::parse(run_with({"list", "--json"}).text);
+    std::map<std::string, std::string> takers;
+    for (const auto& codec : json["codecs"]) takers[codec["codec"]] = codec["given_to"];
+    EXPECT_EQ(takers["raw16"], "page");
+    EXPECT_EQ(takers["k3v2"], "page");
+    EXPECT_EQ(takers["bx"], "cold, host");
+    EXPECT_EQ(takers["fp8_e4m3"], "eval");
+    EXPECT_EQ(takers["tq2.5"], "eval");
 }
 
 TEST(CodecCommand, AShapeThatDoesNotFitIsSaid) {
