@@ -144,7 +144,11 @@ int run_transcode(const TranscodeFlags& flags) {
 
 void add_transcode(CLI::App& app, TranscodeFlags& flags) {
     app.add_option("FROM", flags.from_dir, "a cache directory that no server has open")->required();
-    app.add_option("TO", flags.to_dir, "where to write; made when missing")->required();
+    app.add_option("TO", flags.to_dir,
+                   "a new directory; it appears when all of it is written, under another name "
+                   "until then: after a failure nothing is left, and what an interrupted run left "
+                   "is deleted by the next")
+        ->required();
     app.add_option("--to", flags.to, "packing: none, zstd, bx or ec:BITS")->capture_default_str();
     app.add_option("--from", flags.from, "ec:BITS, where FROM has blocks that are packed so")
         ->capture_default_str();
