@@ -77,7 +77,10 @@ class [[nodiscard]] Result<void> {
     bool ok() const { return !error_.has_value(); }
     explicit operator bool() const { return ok(); }
     Code code() const { return ok() ? Code::ok : error_->code; }
-    const Error& error() const { return *error_; }
+
+    // REQUIRES: !ok().
+    const Error& error() const& { return *error_; }
+    Error&& error() && { return *std::move(error_); }
 
  private:
     std::optional<Error> error_;
@@ -89,10 +92,19 @@ inline Error make_error(Code code, std::string message, int64_t detail = 0) {
     return Error{code, std::move(message), detail};
 }
 
-// Returns the error of `expr` from the enclosing function, for a Status or any Result.
-#define QUIRE_TRY(expr)                                                                   \
-    do {                                                                                  \
-        if (const auto& quire_try_ = (expr); !quire_try_.ok()) return quire_try_.error(); \
+// The error of a Status or any Result, out of it where it is the caller's to give away. A success
+// is neither copied nor moved.
+template <typename AnyResult>
+std::optional<Error> failure_of(AnyResult&& result) {
+    if (result.ok()) return std::nullopt;
+    return std::forward<AnyResult>(result).error();
+}
+
+// Returns the error of `expr` from the enclosing function, for a Status or any Result. It holds the
+// error itself: a reference to `results()[0]` would outlive what results() gave.
+#define QUIRE_TRY(expr)                                                                 \
+    do {                                                                                \
+        if (auto quire_try_ = ::quire::failure_of(expr)) return *std::move(quire_try_); \
     } while (false)
 
 }  // namespace quire

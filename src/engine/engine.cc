@@ -8,6 +8,7 @@
 
 #include "base/resources.h"
 #include "engine/engine_core.h"
+#include "engine/options_check.h"
 
 namespace quire {
 namespace {
@@ -34,7 +35,10 @@ Result<std::unique_ptr<Engine>> open_engine(const EngineOptions& options) {
 
 Result<std::unique_ptr<Engine>> EngineCore::open(const EngineOptions& options) {
     std::unique_ptr<EngineCore> engine(new EngineCore(options));
+    // What can be found wrong is looked for before what takes long.
+    QUIRE_TRY(check_options(options));
     QUIRE_TRY(engine->open_model());
+    QUIRE_TRY(engine->prepare_model());
     QUIRE_TRY(engine->open_caches());
     engine->take_snapshot(true);
     EngineCore* self = engine.get();
@@ -69,14 +73,17 @@ Status EngineCore::open_model() {
     if (options_.threads <= 0)
         options_.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     begin_learning();
-    auto lanes = open_lanes(options_, *model_, learning_ ? learning_->observer() : nullptr);
-    if (!lanes.ok()) return lanes.error();
-    lanes_ = std::move(lanes).value();
+    auto plans = plan_lanes(options_, *model_);
+    if (!plans.ok()) return plans.error();
+    plans_ = std::move(plans).value();
     if (!options_.kv_sidecar.empty()) {
         const auto read = codec::read_sidecar(options_.kv_sidecar);
         if (read.ok()) sidecar_hash_ = read->hash;  // who needs it says what is wrong with it
     }
+    return describe_model();
+}
 
+Status EngineCore::describe_model() {
     const HParams& hparams = model_->hparams();
     info_.file = options_.model_path;
     info_.name = options_.model_name.empty()
@@ -97,6 +104,13 @@ Status EngineCore::open_model() {
     return {};
 }
 
+Status EngineCore::prepare_model() {
+    auto lanes = open_lanes(options_, *model_, plans_, learning_ ? learning_->observer() : nullptr);
+    if (!lanes.ok()) return lanes.error();
+    lanes_ = std::move(lanes).value();
+    return {};
+}
+
 // A file that is there is used as it is; whatever keeps it from being read is said where it is
 // read.
 void EngineCore::begin_learning() {
@@ -111,20 +125,9 @@ void EngineCore::begin_learning() {
 // Lanes share G1 and the host's pool equally.
 Status EngineCore::open_caches() {
     std::vector<TierPages> pages;
-    for (const auto& lane : lanes_) {
-        TierPages& of = pages.emplace_back(lane->forward->layout());
-        if (options_.host_memory_bytes > 0) {
-            auto host = choose_packing(options_, options_.kv_codec_host, "--kv-codec-host", *model_,
-                                       *lane->forward);
-            if (!host.ok()) return host.error();
-            of.host = std::move(host).value();
-        }
-        if (options_.disk_dir.empty()) continue;
-        auto cold = choose_packing(options_, options_.kv_codec_cold, "--kv-codec-cold", *model_,
-                                   *lane->forward);
-        if (!cold.ok()) return cold.error();
-        of.cold = std::move(cold).value();
-    }
+    for (LanePlan& plan : plans_)
+        pages.push_back({std::move(plan.layout), std::move(plan.host), std::move(plan.cold)});
+    plans_.clear();
     auto tiers = Tiers::open(options_, pages);
     if (!tiers.ok()) return tiers.error();
     tiers_ = std::move(tiers).value();

@@ -81,7 +81,9 @@ class EngineCore final : public Engine {
     };
 
     explicit EngineCore(const EngineOptions& options) : options_(options) {}
-    Status open_model();
+    Status open_model();  // what it says of itself, and what options ask of it
+    Status describe_model();
+    Status prepare_model();  // its weights and buffers
     Status open_caches();
     void begin_learning();
     SidecarStatus sidecar_status() const;
@@ -144,6 +146,7 @@ class EngineCore final : public Engine {
     std::unique_ptr<SidecarLearning> learning_;  // null: nothing is learned
     Hash128 sidecar_hash_;                       // of the one in use; zero: none
     std::unique_ptr<Tiers> tiers_;
+    std::vector<LanePlan> plans_;               // until the caches are open
     std::vector<std::unique_ptr<Lane>> lanes_;  // of the default codec first
 
     // Owned by the engine's thread.

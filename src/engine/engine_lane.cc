@@ -88,43 +88,15 @@ Result<std::unique_ptr<Lane>> open_lane(const EngineOptions& options, const Gguf
     return lane;
 }
 
-}  // namespace
-
-Result<std::vector<std::unique_ptr<Lane>>> open_lanes(const EngineOptions& options,
-                                                      const GgufModel& model,
-                                                      KvObserver* observer) {
-    std::vector<std::unique_ptr<Lane>> lanes;
-    std::vector<std::string> names{options.kv_codec};
-    names.insert(names.end(), options.kv_codecs_allowed.begin(), options.kv_codecs_allowed.end());
-    for (size_t i = 0; i < names.size(); ++i) {
-        const char* option = i == 0 ? "--kv-codec" : "--kv-codec-allow";
-        auto coding = choose_coding(options, model, names[i], option);
-        if (!coding.ok()) return coding.error();
-        // Some codecs have several names.
-        const bool known = std::ranges::any_of(
-            lanes, [&](const auto& lane) { return lane->info.name == coding->name(); });
-        if (known) continue;
-        if (lanes.size() == kLanesMax)
-            return make_error(Code::invalid, "--kv-codec-allow: a server has at most " +
-                                                 std::to_string(kLanesMax) +
-                                                 " codecs, that of --kv-codec included");
-        auto lane = open_lane(options, model, std::move(coding).value(), observer,
-                              lanes.empty() ? nullptr : lanes.front()->forward->scratch());
-        if (!lane.ok()) return lane.error();
-        lanes.push_back(std::move(lane).value());
-    }
-    return lanes;
-}
-
 Result<std::shared_ptr<const SlabPacking>> choose_packing(const EngineOptions& options,
                                                           const std::string& name,
                                                           const char* option,
                                                           const GgufModel& model,
-                                                          const Forward& forward) {
+                                                          const LanePlan& plan) {
     ColdModel cold;
     cold.model = &model;
-    cold.layout = forward.layout();
-    cold.coding = forward.config().coding;
+    cold.layout = plan.layout;
+    cold.coding = plan.coding;
     cold.exact_tokens = options.kv_sink_tokens;
     cold.sidecar = cold.coding.sidecar;
     cold.sidecar_hash = cold.coding.sidecar_hash;
@@ -140,6 +112,64 @@ Result<std::shared_ptr<const SlabPacking>> choose_packing(const EngineOptions& o
     auto packing = find_cold_packing(name, cold);
     if (!packing.ok()) return about(option, packing.error());
     return packing;
+}
+
+Result<LanePlan> plan_lane(const EngineOptions& options, const GgufModel& model, KvCoding coding) {
+    LanePlan plan;
+    plan.coding = std::move(coding);
+    const bool coded = plan.coding.any();
+    plan.layout =
+        model.kv_layout(coded ? kCodedBlockTokens : options.block_tokens, options.kv_element);
+    if (coded) plan.layout = plan.coding.split(plan.layout);
+    if (options.host_memory_bytes > 0) {
+        auto host = choose_packing(options, options.kv_codec_host, "--kv-codec-host", model, plan);
+        if (!host.ok()) return host.error();
+        plan.host = std::move(host).value();
+    }
+    if (options.disk_dir.empty()) return plan;
+    auto cold = choose_packing(options, options.kv_codec_cold, "--kv-codec-cold", model, plan);
+    if (!cold.ok()) return cold.error();
+    plan.cold = std::move(cold).value();
+    return plan;
+}
+
+}  // namespace
+
+Result<std::vector<LanePlan>> plan_lanes(const EngineOptions& options, const GgufModel& model) {
+    std::vector<LanePlan> plans;
+    std::vector<std::string> names{options.kv_codec};
+    names.insert(names.end(), options.kv_codecs_allowed.begin(), options.kv_codecs_allowed.end());
+    for (size_t i = 0; i < names.size(); ++i) {
+        const char* option = i == 0 ? "--kv-codec" : "--kv-codec-allow";
+        auto coding = choose_coding(options, model, names[i], option);
+        if (!coding.ok()) return coding.error();
+        // Some codecs have several names.
+        const bool known = std::ranges::any_of(
+            plans, [&](const LanePlan& plan) { return plan.coding.name() == coding->name(); });
+        if (known) continue;
+        if (plans.size() == kLanesMax)
+            return make_error(Code::invalid, "--kv-codec-allow: a server has at most " +
+                                                 std::to_string(kLanesMax) +
+                                                 " codecs, that of --kv-codec included");
+        auto plan = plan_lane(options, model, std::move(coding).value());
+        if (!plan.ok()) return plan.error();
+        plans.push_back(std::move(plan).value());
+    }
+    return plans;
+}
+
+Result<std::vector<std::unique_ptr<Lane>>> open_lanes(const EngineOptions& options,
+                                                      const GgufModel& model,
+                                                      const std::vector<LanePlan>& plans,
+                                                      KvObserver* observer) {
+    std::vector<std::unique_ptr<Lane>> lanes;
+    for (const LanePlan& plan : plans) {
+        auto lane = open_lane(options, model, plan.coding, observer,
+                              lanes.empty() ? nullptr : lanes.front()->forward->scratch());
+        if (!lane.ok()) return lane.error();
+        lanes.push_back(std::move(lane).value());
+    }
+    return lanes;
 }
 
 }  // namespace quire

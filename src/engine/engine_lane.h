@@ -36,18 +36,22 @@ struct Lane {
     double small_step_ns = 0;                // what steps of few rows took lately
 };
 
-// Lanes for options.kv_codec and each further codec of options.kv_codecs_allowed, still without
-// caches. Errors name the option. `observer` sees what all of them compute, and may be null.
-// REQUIRES: options.threads is not 0.
-Result<std::vector<std::unique_ptr<Lane>>> open_lanes(const EngineOptions& options,
-                                                      const GgufModel& model, KvObserver* observer);
+// What a lane is made of, known before the model's weights are prepared, which takes long.
+struct LanePlan {
+    KvCoding coding;
+    KvLayout layout;
+    // How slabs of such pages are packed in host memory and on disk; null: they are not.
+    std::shared_ptr<const SlabPacking> host, cold;
+};
 
-// How slabs of that pass's pages are packed by `name`, the value of `option`; null: they are not.
-// Errors name the option.
-Result<std::shared_ptr<const SlabPacking>> choose_packing(const EngineOptions& options,
-                                                          const std::string& name,
-                                                          const char* option,
-                                                          const GgufModel& model,
-                                                          const Forward& forward);
+// For options.kv_codec and each further codec of options.kv_codecs_allowed. Errors name the option.
+Result<std::vector<LanePlan>> plan_lanes(const EngineOptions& options, const GgufModel& model);
+
+// Lanes as they were planned, still without caches. `observer` sees what all of them compute, and
+// may be null. REQUIRES: options.threads is not 0.
+Result<std::vector<std::unique_ptr<Lane>>> open_lanes(const EngineOptions& options,
+                                                      const GgufModel& model,
+                                                      const std::vector<LanePlan>& plans,
+                                                      KvObserver* observer);
 
 }  // namespace quire

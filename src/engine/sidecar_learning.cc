@@ -14,11 +14,6 @@ SidecarLearning::SidecarLearning(const GgufModel& model, std::string path, uint3
     status_.tokens_wanted = tokens;
     log::info("sidecar_learning", "learning means from the first {} tokens computed, for {}",
               tokens, path_);
-    const std::filesystem::path folder = std::filesystem::absolute(path_).parent_path();
-    std::error_code unknown;
-    if (!std::filesystem::is_directory(folder, unknown))
-        log::warn("sidecar_no_folder", "{} is no directory: make it, or {} cannot be written",
-                  folder.string(), path_);
 }
 
 void SidecarLearning::begin_step(std::span<const StepSequence> sequences) {

@@ -123,6 +123,14 @@ TEST(Api, CodecsAreChosenFromTheServersList) {
         EXPECT_EQ(error["param"], "kv_codec");
         EXPECT_NE(error["message"].get<std::string>().find("raw16, k8v8, k4v4"), std::string::npos);
     }
+    // Who takes a name that no server writes pages in is said, and not --kv-codec-allow.
+    for (const char* name : {"ec:2.7", "fp8_e4m3", "k9v9"}) {
+        const Json body = {{"prompt", "x"}, {"kv_codec", name}};
+        const std::string said =
+            error_of(t.post("/v1/completions", body.dump()), 400)["message"].get<std::string>();
+        EXPECT_EQ(said.find("--kv-codec-allow"), std::string::npos) << said;
+        EXPECT_NE(said.find("k{2..8}v{2..8}"), std::string::npos) << said;
+    }
     EXPECT_EQ(t.engine.requests().size(), before);
     const auto hit_in = [&](const char* codec) {
         const Json body = {{"prompt", "only in one"}, {"kv_codec", codec}};

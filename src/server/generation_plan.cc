@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "codec/codec_names.h"
 #include "codec/codec_table.h"
 #include "server/json_text.h"
 
@@ -140,10 +141,15 @@ ApiResult<const KvCodecInfo*> served_codec(const EngineApi& engine,
         if (is_codec(*asked, kv.name)) return &kv;
         names += (names.empty() ? "" : ", ") + kv.name;
     }
-    return bad_field("kv_codec", "'kv_codec' " + shorten(*asked, kMaxCodecBytes) +
+    const std::string shown = shorten(*asked, kMaxCodecBytes);
+    // What no server takes for pages is not to be looked for in --kv-codec-allow.
+    const Status known = codec::check_page_codec(shown);
+    const std::string remedy = known.ok()
+                                   ? ". --kv-codec-allow names further ones when it starts."
+                                   : ": " + known.error().message + ".";
+    return bad_field("kv_codec", "'kv_codec' " + shown +
                                      " is not allowed here; this server writes KV in " + names +
-                                     (served.size() == 1 ? " only" : "") +
-                                     ". --kv-codec-allow names further ones when it starts.");
+                                     (served.size() == 1 ? " only" : "") + remedy);
 }
 
 std::optional<ApiError> check_model(const EngineApi& engine, const std::string& asked) {

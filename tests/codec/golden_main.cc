@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "codec/codec_table.h"
+#include "codec/vectors/ec_vectors.h"
 #include "codec/vectors/golden.h"
-#include "ec_vectors.h"
-#include "mla_vectors.h"
+#include "codec/vectors/mla_vectors.h"
 
 namespace quire::codec {
 namespace {
@@ -23,8 +23,8 @@ constexpr uint64_t kSeed = 1;
 bool is_chosen(const CodecRow& row, const CodecSpec& spec, uint32_t head_dim) {
     const std::string name = codec_name(spec);
     const bool hot = std::string_view(row.folder) == "hot";
-    const bool plain = spec.k_bits == spec.v_bits || name == "k6v4" || name == "k4v3" ||
-                       name == "k3v2";
+    const bool plain =
+        spec.k_bits == spec.v_bits || name == "k6v4" || name == "k4v3" || name == "k3v2";
     if (head_dim == 64) return true;
     if (head_dim == 80) return !hot || plain;
     return !row.can.lossless && (!hot || (plain && spec.k_bits % 2 == 0) || name == "k3v2");

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "codec/codec_table.h"
-#include "ec_vectors.h"
-#include "mla_vectors.h"
+#include "codec/vectors/ec_vectors.h"
+#include "codec/vectors/mla_vectors.h"
 
 namespace quire::codec {
 namespace {

@@ -150,19 +150,28 @@ def test_means_are_learned_once_and_used_from_the_next_start(tmp_path):
 
 
 @pytest.mark.parametrize("folder", ["none", "/proc"])
-def test_means_that_cannot_be_kept_are_a_warning(tmp_path, folder):
+def test_a_place_that_cannot_keep_means_is_refused_at_once(tmp_path, folder):
     model = quire_server.model_path("smollm2")
     skip_without(quire_server.binary(), model)
     path = tmp_path / folder / "m.sidecar"  # an absolute folder stands for itself
+    with pytest.raises(RuntimeError, match=f"{path.parent}"):
+        quire_server.QuireServer(model, tmp_path / "run", "--kv-codec", "k6v4", "--kv-sidecar",
+                                 f"learn:{path}", "--kv-learn-tokens", "256", "--threads", "1")
+
+
+def test_means_that_cannot_be_kept_any_more_are_a_warning(tmp_path):
+    model = quire_server.model_path("smollm2")
+    skip_without(quire_server.binary(), model)
+    folder = tmp_path / "gone"
+    folder.mkdir()
     with quire_server.QuireServer(model, tmp_path / "run", "--kv-codec", "k6v4", "--kv-sidecar",
-                                  f"learn:{path}", "--kv-learn-tokens", "256",
+                                  f"learn:{folder}/m.sidecar", "--kv-learn-tokens", "256",
                                   "--threads", "1") as server:
+        folder.rmdir()
         cold = answer(server)
         state = server.sidecar_when(lambda state: state["state"] != "learning")
-        assert state["state"] == "failed" and str(path) in state["why"]
-        log = server.log.read_text()
-        assert "serving goes on without them" in log
-        assert ("is no directory" in log) == (folder == "none")
+        assert state["state"] == "failed" and str(folder) in state["why"]
+        assert "serving goes on without them" in server.log.read_text()
         assert answer(server)[:2] == cold[:2]
 
 

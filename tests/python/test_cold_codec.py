@@ -134,6 +134,40 @@ def test_a_directory_is_packed_otherwise(tmp_path, sidecar):
     assert transcode(tmp_path / "nothing", tmp_path / "x", "--to", "zstd")[0] == 2
 
 
+def test_a_directory_with_a_layer_schedule_is_packed_otherwise(tmp_path, sidecar):
+    model = quire_server.model_path("smollm2")
+    schedule = tmp_path / "widths.yaml"
+    widths = "".join(f"  - {{k: {8 if layer < 10 else 6}, v: 5}}\n" for layer in range(30))
+    schedule.write_text(f"layers:\n{widths}skip_layers: [0, 29]\n")
+    coding = ("--kv-codec", "schedule", "--kv-schedule", str(schedule), "--kv-sidecar",
+              str(sidecar))
+    size = ":256MiB"
+    with quire_server.QuireServer(model, tmp_path / "run", *coding, "--disk",
+                                  f"{tmp_path}/plain{size}") as server:
+        cold = answer(server)
+    for source, target, flags in (("plain", "ec", ("--to", "ec:4")),
+                                  ("ec", "back", ("--from", "ec:4")),
+                                  ("plain", "zstd", ("--to", "zstd"))):
+        code, report = transcode(tmp_path / source, tmp_path / target, *flags, "--model", model,
+                                 *coding)
+        assert code == 0 and report["written"] == report["blocks"] > 0, report
+        assert (report["packed"] > 0) == (target == "ec") or target == "zstd", report
+    other = tmp_path / "other.yaml"
+    other.write_text(schedule.read_text().replace("k: 6", "k: 7"))
+    code, complaint = transcode(tmp_path / "plain", tmp_path / "never", "--to", "ec:4", "--model",
+                                model, *(str(other) if word == str(schedule) else word
+                                         for word in coding))
+    assert code == 2 and "no block was packed" in complaint
+    assert not list(tmp_path.glob("never*")), "nothing is left"
+    for name, flags in (("zstd", ("--kv-codec-cold", "zstd")), ("back", ()),
+                        ("ec", ("--kv-codec-cold", "ec:4"))):
+        with quire_server.QuireServer(model, tmp_path / "run", *coding, "--disk",
+                                      f"{tmp_path}/{name}{size}", *flags) as server:
+            hit = answer(server)
+            assert hit[3]["cached_tokens"]["g3"] >= 256, name
+            assert name != "zstd" or hit[:2] == cold[:2]
+
+
 def test_cold_codecs_that_cannot_be_are_refused_by_name(tmp_path, sidecar):
     model = quire_server.model_path("smollm2")
     disk = ("--disk", f"{tmp_path}/kv:256MiB")

@@ -15,6 +15,7 @@
 #include "base/machine.h"
 #include "base/progress.h"
 #include "base/regular_file.h"
+#include "base/writable_place.h"
 #include "bench/eval/ec_learn.h"
 #include "bench/eval/key_form.h"
 #include "bench/eval/means.h"
@@ -104,6 +105,15 @@ Result<bench::Sensitivity> find_sensitivity(const CalibrateFlags& flags, const G
     return bench::Sensitivity::of(read->sidecar);
 }
 
+// Before the model is opened, and long before the result is written.
+Status check_files(const CalibrateFlags& flags) {
+    if (!flags.sensitivity.empty()) QUIRE_TRY(codec::read_sidecar(flags.sensitivity));
+    if (flags.out.empty()) return {};
+    const Status place = check_writable_place(flags.out);
+    if (place.ok()) return {};
+    return make_error(place.code(), "--out: " + place.error().message);
+}
+
 Status check_key_pairs(const CalibrateFlags& flags, const GgufModel& model) {
     const uint32_t most = bench::key_pairs_max(model);
     if (flags.key_pairs.value_or(0) <= most) return {};
@@ -177,6 +187,9 @@ Result<CalibrateReport> calibrate(const CalibrateFlags& flags, const bench::Benc
         std::filesystem::create_directories(std::filesystem::path(report.path).parent_path(),
                                             ignored);
     }
+    QUIRE_TRY(check_writable_place(report.path));
+    if (flags.bits > 0 && !flags.sensitivity.empty())
+        QUIRE_TRY(find_sensitivity(flags, **model, {}));  // it is another model's, or has none
     auto learned = learn(flags, **model, *text);
     if (!learned.ok()) return learned.error();
     *sidecar = std::move(learned->sidecar);
@@ -227,6 +240,8 @@ int run_calibrate(int argc, const char* const* argv) {
     if (flags.bits > 0 && flags.bits < 2.1)
         return fail("calibrate", "--bits below 2.1 cannot be had; 0 makes no schedule");
     log::configure({.level = log::Level::error});
+    if (const Status files = check_files(flags); !files.ok())
+        return fail("calibrate", files.error().message);
     auto models = bench::find_models({flags.model});
     if (!models.ok()) return fail("calibrate", models.error().message);
     codec::Sidecar sidecar;

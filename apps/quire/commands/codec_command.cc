@@ -6,17 +6,14 @@
 #include <fmt/format.h>
 
 #include "apps/quire/commands/codec_report.h"
+#include "apps/quire/commands/codec_verify.h"
 #include "apps/quire/commands/command_line.h"
 #include "apps/quire/commands/commands.h"
 #include "apps/quire/commands/transcode.h"
 #include "base/log.h"
-#include "base/regular_file.h"
-#include "codec/vectors/golden.h"
 
 namespace quire::commands {
 namespace {
-
-constexpr uint64_t kVectorBytesMax = uint64_t{1} << 30;
 
 constexpr std::string_view kFooter = R"(
 A codec says how the K and V numbers of a page become bytes. Names:
@@ -36,7 +33,9 @@ Examples:
   quire codec list --all               every codec by name
   quire codec bench k6v4 k4v3          their speed on one core, beside memcpy
   quire codec verify                   this CPU's fast versions against the oracles
-  quire codec verify vectors.bin       a file of golden vectors against this build
+  quire codec verify tests/golden/codec
+                                       files of golden vectors, or folders of them, against this
+                                       build: NAME.bin, ec.block, mla.rows
   quire codec transcode OLD NEW --to zstd
                                        a cache directory's blocks, packed otherwise
   quire codec transcode OLD NEW --to ec:2.7 --model M.gguf --kv-sidecar M.sidecar
@@ -122,52 +121,16 @@ int run_speed(CodecFlags flags) {
     return bench::all_ok(result.bars) ? kExitOk : kExitNotOk;
 }
 
-// One golden record against every instruction set of this CPU.
-void check(const codec::GoldenRecord& record, std::vector<CodecCheck>& checks) {
-    const auto spec = codec::codec_of(record.description);
-    if (!spec.ok()) {
-        checks.push_back({fmt::format("codec {:#x}", record.description.codec),
-                          record.description.head_dim, "any", spec.error().message});
-        return;
-    }
-    for (const codec::PageCodecOps& ops : codec::row_of(*spec).ops()) {
-        if (!ops.cpu_has_it()) continue;
-        const Status status = codec::check_golden(record, ops);
-        checks.push_back({codec::codec_name(*spec), record.description.head_dim, ops.name,
-                          status.ok() ? "" : status.error().message});
-    }
-}
-
-Result<std::vector<codec::GoldenRecord>> read_records(const std::string& path) {
-    const auto text = read_regular_file(path, "the vectors", kVectorBytesMax);
-    if (!text.ok()) return text.error();
-    auto records = codec::read_golden(std::as_bytes(std::span(*text)));
-    if (!records.ok()) return make_error(records.code(), path + ": " + records.error().message);
-    return records;
-}
-
 int verify(const CodecFlags& flags) {
-    std::vector<CodecCheck> checks;
-    for (const std::string& path : flags.files) {
-        const auto records = read_records(path);
-        if (!records.ok()) {
-            std::cerr << "quire codec verify: " << records.error().message << "\n";
-            return records.code() == Code::corrupt ? kExitNotOk : kExitError;
-        }
-        for (const codec::GoldenRecord& record : *records) check(record, checks);
+    auto checks = flags.files.empty() ? verify_this_cpu() : verify_files(flags.files);
+    if (!checks.ok()) {
+        std::cerr << "quire codec verify: " << checks.error().message << "\n";
+        return checks.code() == Code::corrupt ? kExitNotOk : kExitError;
     }
-    if (flags.files.empty())
-        for (const codec::CodecRow& row : codec::codec_table())
-            for (const codec::CodecSpec& spec : row.specs())
-                for (const uint32_t head_dim : {64u, 80u, 96u, 128u, 256u}) {
-                    const codec::Geometry g =
-                        codec::with_fitting_element(spec, {.head_dim = head_dim});
-                    if (row.unsupported(spec, g) == nullptr)
-                        check(codec::make_golden(spec, g, head_dim, row.ops()[0]), checks);
-                }
-    std::cout << (flags.json ? codec_verify_json(checks) : codec_verify_text(checks)) << std::flush;
+    std::cout << (flags.json ? codec_verify_json(*checks) : codec_verify_text(*checks))
+              << std::flush;
     const bool all_same =
-        std::ranges::all_of(checks, [](const CodecCheck& one) { return one.problem.empty(); });
+        std::ranges::all_of(*checks, [](const CodecCheck& one) { return one.problem.empty(); });
     return all_same ? kExitOk : kExitNotOk;
 }
 
@@ -181,7 +144,11 @@ int run_transcode(const TranscodeFlags& flags) {
 
 void add_transcode(CLI::App& app, TranscodeFlags& flags) {
     app.add_option("FROM", flags.from_dir, "a cache directory that no server has open")->required();
-    app.add_option("TO", flags.to_dir, "where to write; made when missing")->required();
+    app.add_option("TO", flags.to_dir,
+                   "a new directory; it appears when all of it is written, under another name "
+                   "until then: after a failure nothing is left, and what an interrupted run left "
+                   "is deleted by the next")
+        ->required();
     app.add_option("--to", flags.to, "packing: none, zstd, bx or ec:BITS")->capture_default_str();
     app.add_option("--from", flags.from, "ec:BITS, where FROM has blocks that are packed so")
         ->capture_default_str();
@@ -234,12 +201,14 @@ int run_codec(int argc, const char* const* argv) {
         with_names->add_option("NAME", flags.names, "which codecs; none: all, or a selection");
         add_shape(*with_names, flags);
     }
+    lister.footer(codec_list_legend());
     lister.add_flag("--all", flags.all, "a line for every codec, not for every family");
     bencher.add_option("--repeats", flags.repeats, "of each thing measured; medians are reported")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
     bencher.add_flag("--quick", flags.quick, "few pages: does it run at all; bars mean little");
-    verifier.add_option("FILE", flags.files, "golden vectors; none: check this CPU by itself");
+    verifier.add_option("PATH", flags.files,
+                        "golden vectors, or folders of them; none: check this CPU by itself");
     for (CLI::App* any : {&lister, &bencher, &verifier})
         any->add_flag("--json", flags.json, "print one JSON object");
     if (auto code = parse_flags(app, argc, argv)) return *code;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/table.h"
+#include "codec/codec_names.h"
 
 namespace quire::commands {
 namespace {
@@ -19,6 +20,13 @@ std::vector<std::string> words_for(const codec::CodecRow& row) {
     if (row.can.lossless) words.emplace_back("lossless");
     if (row.can.needs_calibration) words.emplace_back("needs a sidecar");
     return words;
+}
+
+// Whom the family's names can be given to, as the legend explains.
+std::string takers_of(const codec::CodecRow& row) {
+    const codec::CodecUses uses = codec::uses_of(row);
+    if (uses.pages) return "page";
+    return uses.packing ? "cold, host" : "eval";
 }
 
 std::string isas_of(const codec::CodecRow& row) {
@@ -75,11 +83,24 @@ size_t problems(const std::vector<CodecCheck>& checks) {
 
 }  // namespace
 
+std::string codec_list_legend() {
+    return "Columns:\n"
+           "  bits a number  of what a page stores, scales and padding included\n"
+           "  of raw16       the same over 16 bits\n"
+           "  page bytes     of one block, layer and KV head: keys and values\n"
+           "  id             what headers of slabs on disk call the codec (--all)\n"
+           "  given to       page: --kv-codec, --kv-codec-allow and a request's kv_codec\n"
+           "                 cold, host: --kv-codec-cold and --kv-codec-host, which also take\n"
+           "                 zstd and ec:BITS; these pack whole slabs and have no row\n"
+           "                 eval: only quire eval --caches, which takes all rows, and ec:BITS\n";
+}
+
 std::string codec_families_text(const codec::Geometry& geometry) {
     TextTable table({{"names", Align::left},
                      {"bits a number", Align::left},
                      {"of raw16", Align::left},
-                     {"page bytes", Align::left}});
+                     {"page bytes", Align::left},
+                     {"given to", Align::left}});
     std::string notes;
     for (const codec::CodecRow& row : codec::codec_table()) {
         const Cost cost = cost_of(row, geometry);
@@ -87,7 +108,8 @@ std::string codec_families_text(const codec::Geometry& geometry) {
         table.row({row.pattern, fits ? range_text("{:.2f}", cost.least_bits, cost.most_bits) : "",
                    fits ? range_text("{:.0f} %", cost.least_bits / 0.16, cost.most_bits / 0.16)
                         : "does not fit",
-                   fits ? range_text("{}", cost.least_bytes, cost.most_bytes) : ""});
+                   fits ? range_text("{}", cost.least_bytes, cost.most_bytes) : "",
+                   takers_of(row)});
         notes += fmt::format("{}\n  {}\n  {}; {}\n", row.pattern, row.summary,
                              fmt::join(words_for(row), ", "), isas_of(row));
         if (!cost.refusal.empty())
@@ -95,7 +117,11 @@ std::string codec_families_text(const codec::Geometry& geometry) {
                 fmt::format("  {} of {} fit: {}\n", cost.members, row.specs().size(), cost.refusal);
     }
     return fmt::format(
-        "head_dim {}, blocks of {} tokens; --all: every codec by name, NAME...: some\n\n{}\n{}",
+        "head_dim {}, blocks of {} tokens; --all: every codec by name, NAME...: some; --help: "
+        "columns\n\n{}"
+        "page: --kv-codec, --kv-codec-allow, a request's kv_codec; cold, host: --kv-codec-cold and "
+        "-host,\nwhich take zstd and ec:BITS too; eval: quire eval --caches alone, which takes all "
+        "and ec:BITS\n\n{}",
         geometry.head_dim, geometry.block_tokens, table.text(), notes);
 }
 
@@ -105,6 +131,7 @@ std::string codec_list_text(const std::vector<CodecLine>& lines) {
                      {"page bytes", Align::right},
                      {"of raw16", Align::right},
                      {"id", Align::right},
+                     {"given to", Align::left},
                      {"what", Align::left}});
     std::string last_summary;
     for (const CodecLine& line : lines) {
@@ -117,9 +144,9 @@ std::string codec_list_text(const std::vector<CodecLine>& lines) {
         table.row({codec::codec_name(line.spec), fits ? fmt::format("{:.3f}", bits) : "",
                    fits ? std::to_string(codec::page_bytes(line.spec, line.geometry)) : "",
                    fits ? fmt::format("{:.1f} %", bits / 16 * 100) : "",
-                   fmt::format("{:#010x}", line.spec.id()), what});
+                   fmt::format("{:#010x}", line.spec.id()), takers_of(row), what});
     }
-    std::string text = table.text() + "\n";
+    std::string text = table.text() + "\n" + codec_list_legend() + "\n";
     for (const codec::CodecRow& row : codec::codec_table())
         text +=
             fmt::format("{}: {}; {}\n", row.pattern, fmt::join(words_for(row), ", "), isas_of(row));
@@ -140,6 +167,7 @@ std::string codec_list_json(const std::vector<CodecLine>& lines) {
                     {"fused", row.can.fused},
                     {"lossless", row.can.lossless},
                     {"needs_calibration", row.can.needs_calibration},
+                    {"given_to", takers_of(row)},
                     {"fits", line.refusal.empty()}};
         if (line.refusal.empty()) {
             one["bits_per_element"] = codec::bits_per_element(line.spec, line.geometry);

@@ -17,6 +17,8 @@ struct CodecLine {
     std::string refusal;  // empty: it fits
 };
 
+// What the columns of both lists mean, for --help and the long one.
+std::string codec_list_legend();
 // A line a family: what its members cost on that shape.
 std::string codec_families_text(const codec::Geometry& geometry);
 // A line a codec.

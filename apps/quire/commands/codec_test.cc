@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -79,6 +81,24 @@ TEST(CodecCommand, ListsFamiliesWithTheirRangesOnAScreen) {
     EXPECT_THAT(odd.text, HasSubstr("0 of 12 fit: head_dim must be 64, 80,"));
 }
 
+TEST(CodecCommand, ListSaysWhatItsColumnsMeanAndWhoTakesARow) {
+    for (const std::vector<const char*>& arguments :
+         {std::vector<const char*>{"list"}, {"list", "--all"}, {"list", "--help"}}) {
+        const CodecRun output = run_with(arguments);
+        for (const char* word : {"bits a number", "of raw16", "page bytes", "given to",
+                                 "--kv-codec-cold", "quire eval --caches"})
+            EXPECT_THAT(output.text, HasSubstr(word)) << arguments.back();
+    }
+    const auto json = nlohmann::json::parse(run_with({"list", "--json"}).text);
+    std::map<std::string, std::string> takers;
+    for (const auto& codec : json["codecs"]) takers[codec["codec"]] = codec["given_to"];
+    EXPECT_EQ(takers["raw16"], "page");
+    EXPECT_EQ(takers["k3v2"], "page");
+    EXPECT_EQ(takers["bx"], "cold, host");
+    EXPECT_EQ(takers["fp8_e4m3"], "eval");
+    EXPECT_EQ(takers["tq2.5"], "eval");
+}
+
 TEST(CodecCommand, AShapeThatDoesNotFitIsSaid) {
     const CodecRun output = run_with({"list", "k6v4", "--head-dim", "72"});
     EXPECT_EQ(output.code, kExitOk);
@@ -132,6 +152,34 @@ TEST(CodecCommand, VerifyFindsAByteThatDiffers) {
     std::ofstream(damaged, std::ios::binary) << bytes;
     EXPECT_EQ(run_with({"verify", damaged.c_str()}).code, kExitNotOk);
     EXPECT_EQ(run_with({"verify", "/nowhere/at/all"}).code, kExitError);
+}
+
+TEST(CodecCommand, VerifyTakesAFolderAndEveryKindOfVectorsInIt) {
+    const CodecRun whole = run_with({"verify", kGolden.c_str(), "--json"});
+    EXPECT_EQ(whole.code, kExitOk) << whole.text << whole.errors;
+    std::set<std::string> seen;
+    const auto json = nlohmann::json::parse(whole.text);
+    for (const auto& check : json["checks"]) seen.insert(check["codec"]);
+    for (const char* codec : {"raw16", "k6v4", "bx", "i2c", "ec", "mla"})
+        EXPECT_TRUE(seen.contains(codec)) << codec;
+
+    for (const char* name : {"ec.block", "mla.rows"}) {
+        const testing::TempDir folder;
+        std::filesystem::copy_file(kGolden / name, folder.file(name));
+        std::filesystem::copy_file(kGolden / "README.md", folder.file("README.md"));
+        EXPECT_EQ(run_with({"verify", folder.path().c_str()}).code, kExitOk) << name;
+        std::fstream file(folder.file(name), std::ios::binary | std::ios::in | std::ios::out);
+        file.seekp(20'000).put('!').flush();
+        const CodecRun damaged = run_with({"verify", folder.path().c_str()});
+        EXPECT_EQ(damaged.code, kExitNotOk) << name;
+        EXPECT_THAT(damaged.text, HasSubstr("byte 20000 differs"));
+        std::filesystem::resize_file(folder.file(name), 20'000);
+        EXPECT_THAT(run_with({"verify", folder.path().c_str()}).text, HasSubstr("has 20000 bytes"));
+    }
+    const testing::TempDir empty;
+    EXPECT_THAT(run_with({"verify", empty.path().c_str()}).errors, HasSubstr("no golden vectors"));
+    const std::string other = kGolden / "README.md";
+    EXPECT_THAT(run_with({"verify", other.c_str()}).errors, HasSubstr("end in .bin"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/quire/commands/eval_plan.h"
 #include "apps/quire/commands/eval_report.h"
 #include "engine/model/schedule_file.h"
 
@@ -41,6 +42,21 @@ EvalReport with_details() {
     report.rows[0].greedy.prompts[1].same = 12;
     report.rows[0].keys[0] = false;
     return report;
+}
+
+TEST(EvalPlans, SayWhatIsJudgedHowOftenAndAboutHowLong) {
+    EvalPlan plan{.tokens = 257, .caches = 3, .judged = 4 * 257, .ns_a_token = 1e6};
+    EXPECT_NE(plan_text(plan).find("each of 3 others; the last 129 are judged"),
+              std::string::npos);
+    EXPECT_NE(plan_text(plan).find("1028 tokens through the model: roughly 1.03 s\n"),
+              std::string::npos)
+        << plan_text(plan);
+    plan.learning = 100;
+    plan.ns_a_token = 0;
+    EXPECT_NE(plan_text(plan).find("1128 tokens through the model (text 1028, learning 100, "
+                                   "continuations and keys 0)\n"),
+              std::string::npos)
+        << plan_text(plan);
 }
 
 TEST(EvalReports, TheNoiseFloorIsNeitherOursNorAPeer) {

@@ -81,7 +81,13 @@ void add_text_flags(CLI::App* app, TextFlags* flags) {
         ->needs(generate);
     app->add_option("--calibration", flags->calibration,
                     "a file to learn means from; not the judged one");
-    app->add_option("--tokens", flags->tokens, "of the text; the second half is judged (2048)")
+    app->add_option(
+           "--tokens", flags->tokens,
+           "of the text that go through the model, in spans of 64: once with the exact cache "
+           "and once with each other one, so that time grows with tokens times caches. "
+           "The answers after those of the second half are judged, behind at least half "
+           "of them as context; how many that is in all, and about how long it takes, is "
+           "said first. --greedy, --keys and learning come on top (2048)")
         ->check(CLI::Range(128, 1 << 20));
 }
 

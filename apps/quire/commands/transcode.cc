@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/quire/commands/staged_folder.h"
 #include "base/io.h"
 #include "base/progress.h"
 #include "base/units.h"
@@ -72,8 +73,8 @@ Result<Model> open_model(const TranscodeFlags& flags) {
     LayerSchedule schedule;
     const bool from_file = coding->scheduled && !flags.kv_schedule.empty();
     if (from_file) {
-        auto read = read_schedule(flags.kv_schedule,
-                                  static_cast<size_t>(out.model->hparams().n_layers));
+        auto read =
+            read_schedule(flags.kv_schedule, static_cast<size_t>(out.model->hparams().n_layers));
         if (!read.ok()) return make_error(read.code(), "--kv-schedule: " + read.error().message);
         schedule = std::move(read).value();
         skipped.insert(skipped.end(), schedule.skip_layers.begin(), schedule.skip_layers.end());
@@ -98,8 +99,9 @@ Result<Model> open_model(const TranscodeFlags& flags) {
         }
     }
     if (cold.coding.scheduled && cold.coding.layer_specs.empty())
-        return make_error(Code::invalid, "--kv-codec schedule takes its widths from --kv-schedule "
-                                         "FILE or --kv-sidecar FILE, as the server's");
+        return make_error(Code::invalid,
+                          "--kv-codec schedule takes its widths from --kv-schedule "
+                          "FILE or --kv-sidecar FILE, as the server's");
     cold.layout = coded ? cold.coding.split(plain) : plain;
     return out;
 }
@@ -133,7 +135,7 @@ class Transcoder {
             size_t end = at;
             for (uint64_t bytes = 0; end < entries->size() && bytes < kBatchBytes; ++end)
                 bytes += (*entries)[end].bytes;
-            batch(std::span(*entries).subspan(at, end - at));
+            QUIRE_TRY(batch(std::span(*entries).subspan(at, end - at)));
             at = end;
             progress.update(at);
         }
@@ -143,6 +145,9 @@ class Transcoder {
         auto stored = to_.list();
         if (!stored.ok()) return stored.error();
         for (const TierEntry& entry : *stored) report_.to_bytes += entry.bytes;
+        if (stored->size() < report_.written)
+            return make_error(Code::io, fmt::format("of {} blocks written only {} are there",
+                                                    report_.written, stored->size()));
         return std::move(report_);
     }
 
@@ -151,7 +156,9 @@ class Transcoder {
         if (report_.refused++ == 0) report_.first_refusal = why.error().message;
     }
 
-    void batch(std::span<const TierEntry> entries) {
+    // A block that cannot be read, or is none, is left behind and counted. One that cannot be
+    // written ends the work: the others would fail as it did.
+    Status batch(std::span<const TierEntry> entries) {
         std::vector<SlabBuffer> memory;
         std::vector<TierGet> gets;
         for (const TierEntry& entry : entries) {
@@ -173,8 +180,16 @@ class Transcoder {
             wait(puts.size(), [&](TierDone done) { return to_.put(puts, std::move(done)); });
         for (const Status& one : written) {
             report_.written += one.ok();
-            if (!one.ok()) refuse(one);
+            if (one.ok()) continue;
+            if (is_of_target(one)) return one;
+            refuse(one);
         }
+        return {};
+    }
+
+    bool is_of_target(const Status& failed) const {
+        const Code code = failed.code();
+        return code == Code::full || code == Code::io || code == Code::busy || to_.stats().degraded;
     }
 
     // The slab as it was before it was packed.
@@ -229,25 +244,58 @@ Status check_flags(const TranscodeFlags& flags) {
     const fs::path from = fs::weakly_canonical(flags.from_dir, ignored);
     const fs::path to = fs::weakly_canonical(flags.to_dir, ignored);
     const bool inside = std::ranges::mismatch(from, to).in1 == from.end();
+    if (from == to.string() + kStagedSuffix)
+        return make_error(Code::invalid, flags.from_dir +
+                                             " is what an interrupted transcode left for that very "
+                                             "directory, and would be deleted; name another one");
     if (!from.empty() && inside)
         return make_error(Code::invalid, flags.to_dir + " is " + flags.from_dir +
                                              " or lies in it; name a new directory");
     return {};
 }
 
-// What is there already would stay as it is.
-Status check_new(const std::string& dir, const TierStore& store) {
-    const uint64_t blocks = store.stats().blocks;
-    if (blocks == 0) return {};
-    return make_error(Code::invalid,
-                      fmt::format("{} holds {} blocks already; name a new directory, or delete "
-                                  "it first if they are what an interrupted transcode left",
-                                  dir, blocks));
+// Fills the staged folder; none of its files is open afterwards.
+Result<TranscodeReport> fill(const TranscodeFlags& flags, const Model& model,
+                             const DiskReport& seen, const std::string& staged, IoEngine& io) {
+    auto source = find_packing("--from", flags.from, model);
+    if (!source.ok()) return source.error();
+    auto target = find_packing("--to", flags.to, model);
+    if (!target.ok()) return target.error();
+    auto from = open_dir(flags.from_dir, std::max(seen.file_bytes, kSpareBytes), true, io);
+    if (!from.ok()) return from.error();
+    // Unpacked, blocks may be ten times as large and more; the limit is no reservation.
+    auto to = open_dir(staged, 16 * seen.block_bytes + kSpareBytes, false, io);
+    if (!to.ok()) return to.error();
+    if (!*target) return Transcoder(**from, **to, *source).run();
+    const auto packed = make_packed_store(**to, {.packing = *target, .pack_share = 1.0});
+    auto report = Transcoder(**from, *packed, *source).run();
+    if (report.ok() && report->packed == 0 && report->written > 0 &&
+        packing_needs_sidecar(flags.to))
+        return make_error(Code::invalid,
+                          "no block was packed: none was written with what --model, --kv-codec, "
+                          "--kv-sidecar, --kv-sinks, --kv-skip-layers, --kv-recent-tokens, "
+                          "--kv-dtype and --block-tokens say, all of which have to be that "
+                          "server's");
+    return report;
+}
+
+// The store counts what it has; block sizes, and what was lost with segments, were seen before.
+TranscodeReport completed(TranscodeReport report, const DiskReport& seen) {
+    report.block_tokens = usual_tokens(seen);
+    const uint64_t lost = seen.lost_blocks;
+    if (lost == 0) return report;
+    report.blocks += lost;
+    if (report.refused == 0)
+        report.first_refusal = fmt::format(
+            "{} of them are lost with segments that were cut or deleted; quire inspect names them",
+            lost);
+    report.refused += lost;
+    return report;
 }
 
 }  // namespace
 
-Result<TranscodeReport> transcode(const TranscodeFlags& given) {
+Result<TranscodeReport> transcode(const TranscodeFlags& given, IoEngine* io) {
     QUIRE_TRY(check_flags(given));
     auto seen = inspect_disk(given.from_dir, false);
     if (!seen.ok()) return seen.error();
@@ -255,46 +303,19 @@ Result<TranscodeReport> transcode(const TranscodeFlags& given) {
     if (flags.block_tokens == 0) flags.block_tokens = usual_tokens(*seen);
     auto model = open_model(flags);
     if (!model.ok()) return model.error();
-    auto source = find_packing("--from", flags.from, *model);
-    if (!source.ok()) return source.error();
-    auto target = find_packing("--to", flags.to, *model);
-    if (!target.ok()) return target.error();
-    // Unpacked, blocks may be ten times as large and more; the limit is no reservation.
-    const uint64_t capacity = 16 * seen->block_bytes + kSpareBytes;
-    auto io = make_io_engine({});
-    if (!io.ok()) return io.error();
-    // The store counts what it has; block sizes, and what was lost with segments, were seen before.
-    const uint64_t lost = seen->lost_blocks;
-    const auto completed = [&](Result<TranscodeReport> report) {
-        if (report.ok()) report->block_tokens = usual_tokens(*seen);
-        if (!report.ok() || lost == 0) return report;
-        report->blocks += lost;
-        if (report->refused == 0)
-            report->first_refusal = fmt::format(
-                "{} of them are lost with segments that were cut or deleted; quire inspect names "
-                "them",
-                lost);
-        report->refused += lost;
-        return report;
-    };
-    auto from = open_dir(flags.from_dir, std::max(seen->file_bytes, kSpareBytes), true, **io);
-    if (!from.ok()) return from.error();
-    auto to = open_dir(flags.to_dir, capacity, false, **io);
-    if (!to.ok()) return to.error();
-    QUIRE_TRY(check_new(flags.to_dir, **to));
-    if (!*target) return completed(Transcoder(**from, **to, *source).run());
-    const auto packed = make_packed_store(**to, {.packing = *target, .pack_share = 1.0});
-    auto report = Transcoder(**from, *packed, *source).run();
-    if (report.ok() && report->packed == 0 && report->written > 0 &&
-        packing_needs_sidecar(flags.to))
-        return make_error(Code::invalid,
-                          fmt::format("no block was packed: none was written with what --model, "
-                                      "--kv-codec, --kv-sidecar, --kv-sinks, --kv-skip-layers, "
-                                      "--kv-recent-tokens, --kv-dtype and --block-tokens say, all "
-                                      "of which have to be that server's; {} has {} of them as "
-                                      "they were",
-                                      flags.to_dir, report->written));
-    return completed(std::move(report));
+    std::unique_ptr<IoEngine> own;
+    if (io == nullptr) {
+        auto made = make_io_engine({});
+        if (!made.ok()) return made.error();
+        own = std::move(made).value();
+        io = own.get();
+    }
+    auto staged = StagedFolder::create(flags.to_dir, *io);
+    if (!staged.ok()) return staged.error();
+    auto report = fill(flags, *model, *seen, staged->path(), *io);
+    if (!report.ok()) return report;
+    QUIRE_TRY(staged->commit());
+    return completed(std::move(report).value(), *seen);
 }
 
 std::string transcode_text(const TranscodeReport& r) {
@@ -302,22 +323,19 @@ std::string transcode_text(const TranscodeReport& r) {
         fmt::format("{} of {} blocks written, {} packed: {} instead of {}\n", r.written, r.blocks,
                     r.packed, format_bytes(r.to_bytes), format_bytes(r.from_bytes));
     if (r.packed > 0)
-        text += fmt::format("Blocks have {0} tokens; a server without a codec reads them with "
-                            "--block-tokens {0}\n",
-                            r.block_tokens);
+        text += fmt::format(
+            "Blocks have {0} tokens; a server without a codec reads them with "
+            "--block-tokens {0}\n",
+            r.block_tokens);
     if (r.refused > 0) text += fmt::format("{} were not: {}\n", r.refused, r.first_refusal);
     return text;
 }
 
 std::string transcode_json(const TranscodeReport& r) {
-    nlohmann::ordered_json json = {{"blocks", r.blocks},
-                                   {"written", r.written},
-                                   {"packed", r.packed},
-                                   {"from_bytes", r.from_bytes},
-                                   {"to_bytes", r.to_bytes},
-                                   {"block_tokens", r.block_tokens},
-                                   {"refused", r.refused},
-                                   {"first_refusal", r.first_refusal}};
+    nlohmann::ordered_json json = {{"blocks", r.blocks},     {"written", r.written},
+                                   {"packed", r.packed},     {"from_bytes", r.from_bytes},
+                                   {"to_bytes", r.to_bytes}, {"block_tokens", r.block_tokens},
+                                   {"refused", r.refused},   {"first_refusal", r.first_refusal}};
     return json.dump(2) + "\n";
 }
 

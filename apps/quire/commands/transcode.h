@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/io.h"
 #include "base/result.h"
 
 namespace quire::commands {
@@ -35,8 +36,10 @@ struct TranscodeReport {
     std::string first_refusal;  // why, of the first
 };
 
-// Errors name the flag or the directory. busy: a server has one of them open.
-Result<TranscodeReport> transcode(const TranscodeFlags& flags);
+// The new directory is there whole or not at all (staged_folder.h). Errors name the flag or the
+// directory. busy: a server has one of them open; full, io: writing failed. `io` reads and writes
+// both; null: one of its own.
+Result<TranscodeReport> transcode(const TranscodeFlags& flags, IoEngine* io = nullptr);
 
 std::string transcode_text(const TranscodeReport& report);
 std::string transcode_json(const TranscodeReport& report);

@@ -73,6 +73,7 @@ int serve(const ServeOptions& options, const std::string& port_file) {
         commands::fail(kName, port.error().message);
         return commands::kExitNotOk;
     }
+    log::info("opening", "{}: checking it and preparing its weights", options.model_path);
     auto engine = open_engine(*engine_settings);
     if (!engine.ok()) {
         commands::fail(kName, engine.error().message);

@@ -1,7 +1,6 @@
 #include "engine/model/ec_packing.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -215,18 +214,6 @@ class EcPacking final : public SlabPacking {
 };
 
 }  // namespace
-
-std::optional<EcRate> ec_rate(std::string_view name) {
-    if (!name.starts_with(kEcPrefix)) return std::nullopt;
-    name.remove_prefix(kEcPrefix.size());
-    EcRate rate{.alone = name.ends_with(kEcAlone)};
-    if (rate.alone) name.remove_suffix(kEcAlone.size());
-    const char* end = name.data() + name.size();
-    const auto [at, error] = std::from_chars(name.data(), end, rate.bits);
-    if (error != std::errc() || at != end || !(rate.bits >= kEcBitsMin && rate.bits <= kEcBitsMax))
-        return std::nullopt;
-    return rate;
-}
 
 Result<std::shared_ptr<const SlabPacking>> make_ec_packing(const ColdModel& of, EcRate rate) {
     auto learned = codec::ec::Model::of(*of.sidecar);

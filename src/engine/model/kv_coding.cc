@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "codec/codec_names.h"
 #include "codec/hot/scale.h"
 #include "engine/model/joined_widths.h"
 
@@ -48,14 +49,6 @@ void rotate_block(float* x, uint32_t block) {
             }
     const float norm = codec::hot::hadamard_norm(block);
     for (uint32_t i = 0; i < block; ++i) x[i] *= norm;
-}
-
-// Names of the codecs that attention reads.
-std::string fused_patterns() {
-    std::string names = kSchedule;
-    for (const codec::CodecRow& row : codec::codec_table())
-        if (row.can.fused && row.can.random_access) names += ", " + std::string(row.pattern);
-    return names;
 }
 
 }  // namespace
@@ -117,15 +110,9 @@ Result<KvCoding> find_kv_coding(const std::string& name, uint32_t sink_tokens,
     KvCoding coding;
     if (name.empty() || name == "raw16") return coding;
     coding.scheduled = name == kSchedule;
+    QUIRE_TRY(codec::check_page_codec(name));
     const auto spec = codec::find_codec(coding.scheduled ? kWidest : name);
-    if (!spec.ok())
-        return make_error(
-            spec.code(), spec.error().message + ". A model can be served with " + fused_patterns());
-    const codec::CodecRow& row = codec::row_of(*spec);
-    if (!row.can.fused || row.unit != codec::Unit::token || row.can.lossless)
-        return make_error(Code::unsupported, "attention cannot read codec " + name +
-                                                 "; a model can be served with " +
-                                                 fused_patterns());
+    if (!spec.ok()) return spec.error();
     if (sink_tokens % kCodedBlockTokens != 0 || sink_tokens > kMaxSinkTokens)
         return make_error(Code::invalid, "exact sink tokens must be a multiple of " +
                                              std::to_string(kCodedBlockTokens) + " up to " +

@@ -83,7 +83,7 @@ std::string schedule_yaml(const LayerSchedule& schedule) {
     return out;
 }
 
-Result<LayerSchedule> parse_schedule(const std::string& yaml, size_t layers) {
+Result<LayerSchedule> parse_schedule(const std::string& yaml, std::optional<size_t> layers) {
     const auto document = read_yaml_document(yaml);
     if (!document.ok()) return no_schedule(document.error().message);
     LayerSchedule schedule;
@@ -91,9 +91,9 @@ Result<LayerSchedule> parse_schedule(const std::string& yaml, size_t layers) {
         if (table.key != "layers")
             return no_schedule(fmt::format("line {}: '{}' is no part of it", table.line,
                                            table.key));
-        if (table.rows.size() != layers)
+        if (layers && table.rows.size() != *layers)
             return no_schedule(fmt::format("it has {} layers and the model {}", table.rows.size(),
-                                           layers));
+                                           *layers));
         for (const YamlRow& row : table.rows) {
             const auto bits = read_widths(row, schedule.bits.size());
             if (!bits.ok()) return bits.error();
@@ -104,14 +104,14 @@ Result<LayerSchedule> parse_schedule(const std::string& yaml, size_t layers) {
         if (entry.key != "skip_layers" || !entry.is_list)
             return no_schedule(fmt::format("line {}: '{}' is no list that belongs to it",
                                            entry.line, entry.key));
-        QUIRE_TRY(read_skipped(entry, layers, &schedule));
+        QUIRE_TRY(read_skipped(entry, layers.value_or(schedule.bits.size()), &schedule));
     }
     if (schedule.bits.empty())
         return no_schedule("it has no list 'layers' of lines such as - {k: 6, v: 4}");
     return schedule;
 }
 
-Result<LayerSchedule> read_schedule(const std::string& path, size_t layers) {
+Result<LayerSchedule> read_schedule(const std::string& path, std::optional<size_t> layers) {
     auto text = read_regular_file(path, "the schedule", kScheduleBytesMax);
     if (!text.ok()) return text.error();
     auto schedule = parse_schedule(*text, layers);

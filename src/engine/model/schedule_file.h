@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,11 @@ struct LayerSchedule {
 std::string schedule_yaml(const LayerSchedule& schedule);
 
 // invalid, naming the line or the layer: no such text, other than `layers` lines, a width outside 2
-// to 8, a layer to skip that the model does not have, nothing left to be coded.
-Result<LayerSchedule> parse_schedule(const std::string& yaml, size_t layers);
+// to 8, a layer to skip that the model does not have, nothing left to be coded. Without `layers`:
+// for a model of as many as there are lines.
+Result<LayerSchedule> parse_schedule(const std::string& yaml, std::optional<size_t> layers);
 
 // The same of a file; the message begins with its path. As read_regular_file() too.
-Result<LayerSchedule> read_schedule(const std::string& path, size_t layers);
+Result<LayerSchedule> read_schedule(const std::string& path, std::optional<size_t> layers);
 
 }  // namespace quire

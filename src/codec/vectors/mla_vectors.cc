@@ -1,18 +1,14 @@
-// The bytes of tests/golden/codec/mla.rows: sixteen tokens each of V3.2 with scales that are powers
-// of two, V3.2 with exact ones, and one block of V4. What goes in is K of the golden input.
-#pragma once
+#include "codec/vectors/mla_vectors.h"
 
 #include <array>
-#include <cstddef>
 #include <span>
-#include <vector>
 
 #include "codec/mla/rows.h"
 #include "codec/vectors/golden.h"
 
 namespace quire::codec {
 
-inline std::vector<std::byte> mla_vectors() {
+std::vector<std::byte> mla_vectors() {
     constexpr uint32_t kTokens = 16;
     std::vector<std::byte> all;
     const GoldenInput v32 = golden_input(mla::kV32Numbers, kTokens, 1);

@@ -1,27 +1,24 @@
-// The bytes of tests/golden/codec/ec.block: a model's section, a block that was coded with it, and
-// the rows that the block gives. What goes in is K and V of the golden input.
-#pragma once
+#include "codec/vectors/ec_vectors.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <cstring>
 #include <span>
-#include <vector>
 
 #include "codec/ec/block.h"
-#include "codec/ec/kernels.h"
 #include "codec/vectors/golden.h"
 
 namespace quire::codec {
+namespace {
 
-inline constexpr uint32_t kEcLayers = 2;
-inline constexpr uint32_t kEcDim = 16;
-inline constexpr uint32_t kEcTokens = 24;
-inline constexpr double kEcBits = 3;
+constexpr uint32_t kEcLayers = 2;
+constexpr uint32_t kEcDim = 16;
+constexpr uint32_t kEcTokens = 24;
+constexpr double kEcBits = 3;
 
 // A sixteenth of `numbers`, and more on the diagonal of the first kEcDim rows.
-inline std::vector<float> near_identity(std::span<const float> numbers, float diagonal) {
+std::vector<float> near_identity(std::span<const float> numbers, float diagonal) {
     std::vector<float> out(numbers.begin(), numbers.end());
     for (float& x : out) x /= 16;
     for (size_t i = 0; i < kEcDim; ++i) out[i * kEcDim + i] += diagonal;
@@ -29,7 +26,7 @@ inline std::vector<float> near_identity(std::span<const float> numbers, float di
 }
 
 // Counts of integers fall by powers of two, faster in lower classes.
-inline std::vector<ec::ClassModel> ec_vector_classes() {
+std::vector<ec::ClassModel> ec_vector_classes() {
     std::vector<ec::ClassModel> classes(ec::kClasses);
     for (uint32_t c = 0; c < ec::kClasses; ++c) {
         std::array<double, ec::kSymbols> counts{};
@@ -43,7 +40,7 @@ inline std::vector<ec::ClassModel> ec_vector_classes() {
     return classes;
 }
 
-inline ec::HeadModel ec_vector_head(uint64_t seed, size_t heads_before) {
+ec::HeadModel ec_vector_head(uint64_t seed, size_t heads_before) {
     // Of 64 tokens, so that K and V of the input make matrices of any size that is needed.
     const GoldenInput in = golden_input(kEcDim, 64, seed);
     constexpr size_t kMatrix = size_t{kEcDim} * kEcDim;
@@ -61,7 +58,7 @@ inline ec::HeadModel ec_vector_head(uint64_t seed, size_t heads_before) {
     return head;
 }
 
-inline ec::Model ec_vector_model() {
+ec::Model ec_vector_model() {
     ec::Model model{.classes = ec_vector_classes()};
     for (uint32_t l = 0; l < kEcLayers; ++l) {
         // Each head is foretold by all of the layer before, values by their keys too.
@@ -73,7 +70,7 @@ inline ec::Model ec_vector_model() {
 }
 
 // Numbers beyond 2^20 and what is no number became zeros.
-inline std::vector<float> ec_vector_rows(uint32_t layer, bool values) {
+std::vector<float> ec_vector_rows(uint32_t layer, bool values) {
     const GoldenInput in = golden_input(kEcDim, kEcTokens, layer + 1);
     std::vector<float> rows = values ? in.v : in.k;
     for (float& x : rows)
@@ -81,7 +78,9 @@ inline std::vector<float> ec_vector_rows(uint32_t layer, bool values) {
     return rows;
 }
 
-inline std::vector<std::byte> ec_vectors(const ec::Kernels& kernels) {
+}  // namespace
+
+std::vector<std::byte> ec_vectors(const ec::Kernels& kernels) {
     std::vector<std::byte> all;
     const auto put = [&](const auto& numbers) {
         const auto bytes = std::as_bytes(std::span(numbers));
