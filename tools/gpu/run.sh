@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# tools/gpu/run.sh build | test [NAME] [--json FILE]: the CUDA kernels, with nvcc and a C++
+# tools/gpu/run.sh build | test [NAME] [--json FILE] | probes: the CUDA kernels, with nvcc and a C++
 # compiler alone.
 #
 #   build   every kernel, for sm_90a; fails when one spills registers
 #   test    builds, then runs the tests whose names contain NAME; without a GPU those that need one
 #           are skipped
+#   probes  what one multiprocessor can do of the things that kernels are made of
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out="${QUIRE_GPU_BUILD:-build/gpu}"
@@ -21,7 +22,7 @@ flags=(-std=c++20 -O3 -Isrc -Itests/gpu --expt-relaxed-constexpr -fmad=false
 # source -> object; what ptxas says is kept beside it.
 compile() {
     local source="$1" object="$out/${1//\//_}.o"
-    if [[ -f "$object" && -z "$(find src/kernels/cuda src/codec src/base src/core tests/gpu \
+    if [[ -f "$object" && -z "$(find src/kernels/cuda src/codec src/base src/core tests/gpu bench/gpu \
             -newer "$object" -type f | head -n 1)" ]]; then return 0; fi
     if ! nvcc "${flags[@]}" -c "$source" -o "$object" >"$object.log" 2>&1; then
         cat "$object.log" >&2
@@ -43,6 +44,7 @@ sources() {
     echo src/codec/hot/ref.cc
     echo src/codec/hot/rotate.cc
     find tests/gpu -name '*.cc'
+    find bench/gpu -name '*.cu'
 }
 
 build() {
@@ -52,12 +54,17 @@ build() {
     printf '%s\n' "$list" | xargs -P "$jobs" -I{} bash -c \
         'read -ra flags <<<"$flags_text"; compile "$1"' _ {} || return 1
     local objects=()
-    while read -r source; do objects+=("$out/${source//\//_}.o"); done <<<"$list"
+    while read -r source; do
+        [[ "$source" == bench/* ]] || objects+=("$out/${source//\//_}.o")
+    done <<<"$list"
     nvcc -gencode=arch=compute_90a,code=sm_90a "${objects[@]}" -o "$out/quire_gpu_test"
+    nvcc -gencode=arch=compute_90a,code=sm_90a "$out/bench_gpu_probes.cu.o" \
+        -o "$out/quire_gpu_probes"
 }
 
 case "${1:-}" in
     build) build ;;
     test) shift; build && "$out/quire_gpu_test" "$@" ;;
-    *) sed -n '2,7p' "${BASH_SOURCE[0]}" | sed 's/^# \?//'; exit 2 ;;
+    probes) build && "$out/quire_gpu_probes" ;;
+    *) sed -n '2,8p' "${BASH_SOURCE[0]}" | sed 's/^# \?//'; exit 2 ;;
 esac

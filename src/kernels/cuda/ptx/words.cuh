@@ -1,0 +1,30 @@
+// Instructions on 32-bit words, with twins for the host, so that what is made of them is tested
+// without a GPU.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.h"
+
+namespace quire::kernels::cuda {
+
+// Four of the eight bytes of low and high: nibble i of `selector` chooses byte i of the result.
+// REQUIRES: no nibble has bit 3 set (it would repeat a sign).
+QUIRE_HOST_DEVICE inline uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t selector) {
+#if defined(__CUDA_ARCH__)
+    return __byte_perm(low, high, selector);
+#else
+    const uint64_t bytes = uint64_t{high} << 32 | low;
+    uint32_t out = 0;
+    for (int i = 0; i < 4; ++i)
+        out |= static_cast<uint32_t>(bytes >> (8 * (selector >> (4 * i) & 7)) & 0xff) << (8 * i);
+    return out;
+#endif
+}
+
+// (a & b) | c, one instruction.
+QUIRE_HOST_DEVICE inline uint32_t and_or(uint32_t a, uint32_t b, uint32_t c) {
+    return (a & b) | c;
+}
+
+}  // namespace quire::kernels::cuda
