@@ -22,8 +22,10 @@ flags=(-std=c++20 -O3 -Isrc -Itests/gpu --expt-relaxed-constexpr -fmad=false
 # source -> object; what ptxas says is kept beside it.
 compile() {
     local source="$1" object="$out/${1//\//_}.o"
-    if [[ -f "$object" && -z "$(find src/kernels/cuda src/codec src/base src/core tests/gpu bench/gpu \
-            -newer "$object" -type f | head -n 1)" ]]; then return 0; fi
+    local read=(src/kernels/cuda src/codec src/base src/core tests/gpu bench/gpu)
+    if [[ -f "$object" && -z "$(find "${read[@]}" -newer "$object" -type f | head -n 1)" ]]; then
+        return 0
+    fi
     if ! nvcc "${flags[@]}" -c "$source" -o "$object" >"$object.log" 2>&1; then
         cat "$object.log" >&2
         rm -f "$object"
@@ -40,7 +42,7 @@ export out
 export flags_text="${flags[*]}"
 
 sources() {
-    find src/kernels/cuda -name '*.cu' -o -path 'src/kernels/cuda/*.cc'
+    find src/kernels/cuda -name '*.cu' -o -name '*.cc' -not -name '*_test.cc'
     echo src/codec/hot/ref.cc
     echo src/codec/hot/rotate.cc
     find tests/gpu -name '*.cc'
