@@ -1,0 +1,63 @@
+// Attention of a few new tokens a request over pages of the hot family, on a GPU, read as codes.
+//
+// Two kernels on the caller's stream: one makes the work list from the lengths (sched/work_list.h),
+// the other attends. No scratch grows with keys; a CUDA graph may capture both, and lengths, tables
+// and pages may change between its launches. The same input gives the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/encode.h"
+
+namespace quire::kernels::cuda {
+
+inline constexpr int32_t kDecodeRowsMax = 8;  // query rows of a request and KV head
+
+// Pointers are to device memory. Query i of request r stands at position lengths[r] - n_queries + i
+// and sees keys up to its own. REQUIRES: lengths[r] >= n_queries, or 0 for a request that is left
+// out.
+struct DecodeParams {
+    const void* q = nullptr;     // [n_requests][n_queries][n_heads][head_dim], after RoPE
+    int64_t q_token_stride = 0;  // in numbers, between queries
+    int64_t q_head_stride = 0;
+    void* out = nullptr;  // the same shape
+    int64_t out_token_stride = 0;
+    int64_t out_head_stride = 0;
+    float* lse = nullptr;  // [n_requests][n_queries][n_heads], natural; null: nobody asks
+    Numbers element = Numbers::bf16;  // of q and out
+    int32_t n_requests = 0;
+    int32_t n_queries = 1;
+    int32_t n_heads = 0;
+    int32_t kv_heads = 0;
+    int32_t head_dim = 0;
+    int32_t block_tokens = 0;
+    int32_t window = 0;                // 0: all keys
+    float scale = 0;                   // of the dot product
+    float softcap = 0;                 // 0: none
+    const int32_t* lengths = nullptr;  // [n_requests] keys
+    const int32_t* blocks = nullptr;   // [n_requests][table_stride]
+    int64_t table_stride = 0;
+    // As in EncodeParams. No mean of K: it moves all scores of a query alike.
+    const std::byte* pages = nullptr;
+    int64_t block_stride = 0;
+    int64_t head_stride = 0;
+    int32_t k_bits = 0;
+    int32_t v_bits = 0;
+    const float* v_mean = nullptr;  // [kv_heads][head_dim]; null: none
+    void* workspace = nullptr;      // decode_workspace_bytes(), aligned to 128
+};
+
+const char* decode_supports(const DecodeParams& params);
+
+// `workers`: decode_workers() of the device that it will run on.
+size_t decode_workspace_bytes(const DecodeParams& params, int32_t workers);
+
+// Blocks that the current device runs at once, for this head_dim; or less than 0: the CUDA
+// runtime's error.
+int32_t decode_workers(int32_t head_dim);
+
+// REQUIRES: decode_supports() == nullptr. Returns the CUDA runtime's error code, 0 for none.
+int decode(const DecodeParams& params, int32_t workers, CUstream_st* stream);
+
+}  // namespace quire::kernels::cuda

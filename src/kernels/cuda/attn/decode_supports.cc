@@ -1,0 +1,70 @@
+#include "codec/hot/layout.h"
+#include "kernels/cuda/attn/decode.h"
+#include "kernels/cuda/attn/workspace.h"
+
+namespace quire::kernels::cuda {
+namespace {
+
+const char* check_numbers(const DecodeParams& p) {
+    if (p.n_requests < 0) return "n_requests must not be negative";
+    if (p.kv_heads < 1 || p.n_heads < 1 || p.n_heads % p.kv_heads != 0)
+        return "n_heads must be a multiple of kv_heads";
+    if (p.n_queries < 1 || int64_t{p.n_queries} * (p.n_heads / p.kv_heads) > kDecodeRowsMax)
+        return "queries times heads of a KV head must be 1 to 8";
+    if (p.window < 0 || !(p.softcap >= 0) || !(p.scale > 0))
+        return "window and softcap must not be negative, scale must be positive";
+    if (p.k_bits < codec::hot::kMinBits || p.k_bits > codec::hot::kMaxBits ||
+        p.v_bits < codec::hot::kMinBits || p.v_bits > codec::hot::kMaxBits)
+        return "codes have 2 to 8 bits";
+    return nullptr;
+}
+
+const char* check_shape(const DecodeParams& p) {
+    switch (p.head_dim) {
+        case 64:
+        case 96:
+        case 128:
+        case 192:
+        case 256:
+            break;
+        default:
+            return "head_dim must be 64, 96, 128, 192 or 256";
+    }
+    switch (p.block_tokens) {
+        case 16:
+        case 32:
+        case 64:
+        case 128:
+            return nullptr;
+        default:
+            return "block_tokens must be 16, 32, 64 or 128";
+    }
+}
+
+}  // namespace
+
+const char* decode_supports(const DecodeParams& p) {
+    if (const char* why = check_numbers(p)) return why;
+    if (const char* why = check_shape(p)) return why;
+    if (p.n_requests == 0) return nullptr;
+    if (p.q == nullptr || p.out == nullptr || p.lengths == nullptr || p.blocks == nullptr ||
+        p.pages == nullptr || p.workspace == nullptr)
+        return "q, out, lengths, blocks, pages and workspace must be given";
+    if (reinterpret_cast<uintptr_t>(p.workspace) % 128 != 0)
+        return "the workspace must be aligned to 128 bytes";
+    const auto page = static_cast<int64_t>(
+        codec::hot::page_bytes({p.k_bits, p.v_bits, static_cast<uint32_t>(p.head_dim),
+                                static_cast<uint32_t>(p.block_tokens)}));
+    if (reinterpret_cast<uintptr_t>(p.pages) % 32 != 0 || p.head_stride % 32 != 0 ||
+        p.block_stride % 32 != 0)
+        return "pages must be aligned to 32 bytes";
+    if (p.head_stride < page || p.block_stride < page) return "pages overlap";
+    return nullptr;
+}
+
+size_t decode_workspace_bytes(const DecodeParams& p, int32_t workers) {
+    return static_cast<size_t>(decode_counters(p)) * sizeof(int32_t) +
+           static_cast<size_t>(2 * workers * partial_floats(p.head_dim)) * sizeof(float);
+}
+
+}  // namespace quire::kernels::cuda
