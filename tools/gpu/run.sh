@@ -23,11 +23,12 @@ flags=(-std=c++20 -O3 -Isrc -Itests/gpu --expt-relaxed-constexpr -fmad=false
 # source -> object; what ptxas says is kept beside it.
 compile() {
     local source="$1" object="$out/${1//\//_}.o"
-    local read=(src/kernels/cuda src/codec src/base src/core tests/gpu bench/gpu)
-    if [[ -f "$object" && -z "$(find "${read[@]}" -newer "$object" -type f | head -n 1)" ]]; then
-        return 0
+    if [[ -f "$object" && -f "$object.d" && tools/gpu/run.sh -ot "$object" ]]; then
+        local read
+        read -ra read -d '' < <(sed 's/^[^:]*://; s/\\$//' "$object.d") || true
+        [[ -n "$(find "${read[@]}" -newer "$object" | head -n 1)" ]] || return 0
     fi
-    if ! nvcc "${flags[@]}" -c "$source" -o "$object" >"$object.log" 2>&1; then
+    if ! nvcc "${flags[@]}" -MMD -MF "$object.d" -c "$source" -o "$object" >"$object.log" 2>&1; then
         cat "$object.log" >&2
         rm -f "$object"
         return 1
