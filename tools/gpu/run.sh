@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# tools/gpu/run.sh build | test [NAME] [--json FILE] | probes: the CUDA kernels, with nvcc and a C++
-# compiler alone.
+# tools/gpu/run.sh build | test [NAME] [--json FILE] | bench [--json FILE] | probes
+# The CUDA kernels, with nvcc and a C++ compiler alone.
 #
 #   build   every kernel, for sm_90a; fails when one spills registers
 #   test    builds, then runs the tests whose names contain NAME; without a GPU those that need one
 #           are skipped
+#   bench   builds, then measures every kernel beside ceilings of the same run
 #   probes  what one multiprocessor can do of the things that kernels are made of
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -17,7 +18,7 @@ command -v nvcc >/dev/null || {
 
 # 20091: tables of kernels, which host code of the same file uses in constant expressions only.
 # 445: a lambda with no other use of its template parameter than its body.
-flags=(-std=c++20 -O3 -Isrc -Itests/gpu --expt-relaxed-constexpr -fmad=false
+flags=(-std=c++20 -O3 -Isrc --expt-relaxed-constexpr -fmad=false
        -diag-suppress 20091,445 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
 
 # source -> object; what ptxas says is kept beside it.
@@ -43,32 +44,39 @@ export -f compile
 export out
 export flags_text="${flags[*]}"
 
-sources() {
+kernels() {
     find src/kernels/cuda -name '*.cu' -o -name '*.cc' -not -name '*_test.cc'
+}
+tests() {
+    find tests/gpu -name '*.cc'
     echo src/codec/hot/ref.cc
     echo src/codec/hot/rotate.cc
-    find tests/gpu -name '*.cc'
-    find bench/gpu -name '*.cu'
+}
+benches() {
+    find bench/gpu -name '*.cu' -not -name 'probes.cu' -o -name '*.cc'
+}
+
+# link PROGRAM < sources
+link() {
+    local objects=()
+    while read -r source; do objects+=("$out/${source//\//_}.o"); done
+    nvcc -gencode=arch=compute_90a,code=sm_90a "${objects[@]}" -o "$out/$1"
 }
 
 build() {
     mkdir -p "$out"
-    local list
-    list="$(sources | sort)"
-    printf '%s\n' "$list" | xargs -P "$jobs" -I{} bash -c \
-        'read -ra flags <<<"$flags_text"; compile "$1"' _ {} || return 1
-    local objects=()
-    while read -r source; do
-        [[ "$source" == bench/* ]] || objects+=("$out/${source//\//_}.o")
-    done <<<"$list"
-    nvcc -gencode=arch=compute_90a,code=sm_90a "${objects[@]}" -o "$out/quire_gpu_test"
-    nvcc -gencode=arch=compute_90a,code=sm_90a "$out/bench_gpu_probes.cu.o" \
-        -o "$out/quire_gpu_probes"
+    { kernels; tests; benches; echo bench/gpu/probes.cu; } | sort |
+        xargs -P "$jobs" -I{} bash -c 'read -ra flags <<<"$flags_text"; compile "$1"' _ {} ||
+        return 1
+    { kernels; tests; } | link quire_gpu_test || return 1
+    { kernels; benches; } | link quire_gpu_bench || return 1
+    echo bench/gpu/probes.cu | link quire_gpu_probes
 }
 
 case "${1:-}" in
     build) build ;;
     test) shift; build && "$out/quire_gpu_test" "$@" ;;
+    bench) shift; build && "$out/quire_gpu_bench" "$@" ;;
     probes) build && "$out/quire_gpu_probes" ;;
-    *) sed -n '2,8p' "${BASH_SOURCE[0]}" | sed 's/^# \?//'; exit 2 ;;
+    *) sed -n '2,9p' "${BASH_SOURCE[0]}" | sed 's/^# \?//'; exit 2 ;;
 esac

@@ -1,0 +1,56 @@
+// Encoding into pages: what it reads and writes over what a copy in device memory does.
+#include <numeric>
+
+#include "codec/hot/layout.h"
+#include "device_data.h"
+#include "kernels/cuda/encode.h"
+
+namespace quire::gpu_bench {
+namespace {
+
+using kernels::cuda::EncodeParams;
+using kernels::cuda::Numbers;
+
+constexpr int32_t kTokens = 1 << 17, kHeads = 8, kHeadDim = 128, kBlockTokens = 64;
+
+Row measure(const Machine& machine, int k_bits, int v_bits, double bar) {
+    EncodeParams p;
+    const size_t numbers = size_t{kTokens} * kHeads * kHeadDim;
+    const DeviceBuffer k(numbers * 2, true), v(numbers * 2, true);
+    std::vector<int64_t> in_order(kTokens);
+    std::iota(in_order.begin(), in_order.end(), 0);
+    const DeviceBuffer slots(in_order);
+    const size_t page = codec::hot::page_bytes({k_bits, v_bits, kHeadDim, kBlockTokens});
+    const DeviceBuffer pages(page * kHeads * (kTokens / kBlockTokens));
+    p.k = {
+        .rows = k.as(), .token_stride = kHeads * kHeadDim, .head_stride = kHeadDim, .bits = k_bits};
+    p.v = {
+        .rows = v.as(), .token_stride = kHeads * kHeadDim, .head_stride = kHeadDim, .bits = v_bits};
+    p.element = Numbers::bf16;
+    p.n_tokens = kTokens;
+    p.kv_heads = kHeads;
+    p.head_dim = kHeadDim;
+    p.block_tokens = kBlockTokens;
+    p.slots = slots.as<int64_t>();
+    p.pages = pages.as();
+    p.n_blocks = kTokens / kBlockTokens;
+    p.head_stride = static_cast<int64_t>(page);
+    p.block_stride = p.head_stride * kHeads;
+    const double s = seconds([&] { check(kernels::cuda::encode(p, nullptr), "encode"); });
+    const double bytes = 4.0 * static_cast<double>(numbers) + static_cast<double>(pages.bytes());
+    return {.what = "encode 128k tokens of 8 heads of 128 as k" + std::to_string(k_bits) + "v" +
+                    std::to_string(v_bits),
+            .unit = "TB/s",
+            .measured = bytes / s * 1e-12,
+            .reference = machine.copy_bytes_per_s * 1e-12,
+            .bar = bar};
+}
+
+}  // namespace
+
+std::vector<Row> encode_rows(const Machine& machine) {
+    return {measure(machine, 8, 8, 0.8), measure(machine, 6, 4, 0.7), measure(machine, 4, 4, 0.7),
+            measure(machine, 4, 3, 0.7), measure(machine, 3, 2, 0.7)};
+}
+
+}  // namespace quire::gpu_bench
