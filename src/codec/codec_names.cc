@@ -19,7 +19,7 @@ constexpr std::string_view kSchedule = "schedule";
 constexpr std::string_view kNone = "none";
 constexpr std::string_view kZstd = "zstd";
 constexpr std::string_view kBx = "bx";
-constexpr size_t kSuggestions = 3;
+constexpr size_t kNamesSuggested = 3;
 
 constexpr char kPackings[] =
     "a tier can pack with none, with zstd, with bx (pages of bf16), or with ec:BITS, BITS from 0.5 "
@@ -45,7 +45,7 @@ std::string nearest_page_codecs(const std::string& wanted) {
             for (const CodecSpec& spec : row.specs()) add(row.name(spec));
     std::ranges::stable_sort(all, {}, &std::pair<size_t, std::string>::first);
     std::string text;
-    for (size_t i = 0; i < std::min(kSuggestions, all.size()); ++i)
+    for (size_t i = 0; i < std::min(kNamesSuggested, all.size()); ++i)
         text += (i == 0 ? "" : ", ") + all[i].second;
     return text;
 }
