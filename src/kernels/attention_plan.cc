@@ -222,6 +222,7 @@ class ItemWalker {
         const int32_t begin = t.partitions.begin + run * plan_.partitions_per_item;
         const int32_t end = std::min(begin + plan_.partitions_per_item, t.partitions.end);
         AttnItem item = base_item(s, head, 0, s.n_rows, {begin, end});
+        if (partials_ == nullptr) return item;  // to be fetched only
         item.partials = partials_ + partial_offset_ + head * t.head_floats() +
                         (begin - t.partitions.begin) * t.record_floats;
         return item;
