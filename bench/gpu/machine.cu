@@ -39,19 +39,20 @@ __global__ void __launch_bounds__(512)
 
 void check(int error, const char* what) {
     if (error == 0) return;
-    std::fprintf(stderr, "quire_gpu_bench: %s: %s\n", what,
+    std::fprintf(stderr, "GPU bench: %s: %s\n", what,
                  cudaGetErrorString(static_cast<cudaError_t>(error)));
     std::exit(3);
 }
 
-double seconds(int repeats, const std::vector<void (*)(void*)>& steps, void* context) {
+double seconds(void (*step)(void*), void* context) {
+    constexpr int kRepeats = 7;
     cudaEvent_t begin, end;
     check(cudaEventCreate(&begin), "event");
     check(cudaEventCreate(&end), "event");
     std::vector<double> times;
-    for (int i = -1; i < repeats; ++i) {
+    for (int i = -1; i < kRepeats; ++i) {
         check(cudaEventRecord(begin), "record");
-        for (const auto step : steps) step(context);
+        step(context);
         check(cudaEventRecord(end), "record");
         check(cudaEventSynchronize(end), "a kernel");
         float ms = 0;

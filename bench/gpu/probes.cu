@@ -4,13 +4,12 @@
 //
 // Usage: probes
 #include <cstdio>
-#include <cstdlib>
 
 #include <cuda_runtime.h>
 
+#include "bench/gpu/rows.h"
 #include "kernels/cuda/ptx/bulk.cuh"
 #include "kernels/cuda/ptx/mma.cuh"
-#include "kernels/cuda/ptx/words.cuh"
 
 namespace quire::kernels::cuda {
 namespace {
@@ -112,7 +111,7 @@ struct Magic {
             for (int j = 0; j < 4; ++j) {
 #pragma unroll
                 for (uint32_t b = 0; b < 4; ++b)
-                    sum += and_or(__byte_perm(w, 0, 0x4040 + b * 0x0101), 0x00f0000f, 0x64006400);
+                    sum += (__byte_perm(w, 0, 0x4040 + b * 0x0101) & 0x00f0000f) | 0x64006400;
                 w += 0x13579bdf;
             }
         }
@@ -126,40 +125,17 @@ __global__ void __launch_bounds__(kThreads) run_probe(uint32_t* out) {
     if (got == 0x12345678) *out = got;
 }
 
-void check(cudaError_t error, const char* what) {
-    if (error == cudaSuccess) return;
-    std::fprintf(stderr, "probes: %s: %s\n", what, cudaGetErrorString(error));
-    std::exit(1);
-}
+using gpu_bench::check;
+using gpu_bench::seconds;
 
-// The best of five, in seconds.
-template <class Launch>
-double seconds(Launch launch) {
-    cudaEvent_t begin, end;
-    check(cudaEventCreate(&begin), "event");
-    check(cudaEventCreate(&end), "event");
-    launch();
-    double best = 1e30;
-    for (int i = 0; i < 5; ++i) {
-        check(cudaEventRecord(begin), "record");
-        launch();
-        check(cudaEventRecord(end), "record");
-        check(cudaEventSynchronize(end), "a probe");
-        float ms = 0;
-        check(cudaEventElapsedTime(&ms, begin, end), "time");
-        best = ms * 1e-3 < best ? ms * 1e-3 : best;
-    }
-    return best;
-}
-
-struct Machine {
+struct Device {
     int multiprocessors = 0;
     double clock_hz = 0;
     uint32_t* out = nullptr;
 };
 
 template <class Probe>
-void report(const Machine& m, int blocks_each, size_t shared_bytes) {
+void report(const Device& m, int blocks_each, size_t shared_bytes) {
     check(cudaFuncSetAttribute(run_probe<Probe>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared_bytes)),
           "shared memory");
@@ -208,7 +184,7 @@ __global__ void __launch_bounds__(kThreads)
     if (sum == 0x12345678) *out = sum;
 }
 
-void report_rings(const Machine& m) {
+void report_rings(const Device& m) {
     constexpr size_t kBytes = size_t{4} << 30;
     std::byte* from = nullptr;
     check(cudaMalloc(&from, kBytes), "4 GiB");
@@ -239,7 +215,7 @@ void report_rings(const Machine& m) {
 }
 
 int run() {
-    Machine m;
+    Device m;
     int khz = 0;
     check(cudaDeviceGetAttribute(&m.multiprocessors, cudaDevAttrMultiProcessorCount, 0), "device");
     check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, 0), "clock");

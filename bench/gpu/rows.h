@@ -30,12 +30,12 @@ struct Machine {
 // Ends the program with a message when a call of the CUDA runtime failed.
 void check(int error, const char* what);
 
-// The median of `repeats` runs by events, after one that is not timed.
-double seconds(int repeats, const std::vector<void (*)(void*)>& steps, void* context);
+// The median of some runs of a step by events, after one that is not timed.
+double seconds(void (*step)(void*), void* context);
 
 template <class Launch>
-double seconds(Launch launch, int repeats = 7) {
-    return seconds(repeats, {[](void* p) { (*static_cast<Launch*>(p))(); }}, &launch);
+double seconds(Launch launch) {
+    return seconds([](void* p) { (*static_cast<Launch*>(p))(); }, &launch);
 }
 
 Machine measure_machine();

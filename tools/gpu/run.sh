@@ -18,16 +18,16 @@ command -v nvcc >/dev/null || {
 
 # 20091: tables of kernels, which host code of the same file uses in constant expressions only.
 # 445: a lambda with no other use of its template parameter than its body.
-flags=(-std=c++20 -O3 -Isrc --expt-relaxed-constexpr -fmad=false
+flags=(-std=c++20 -O3 -I. -Isrc --expt-relaxed-constexpr -fmad=false
        -diag-suppress 20091,445 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
 
 # source -> object; what ptxas says is kept beside it.
 compile() {
     local source="$1" object="$out/${1//\//_}.o"
     if [[ -f "$object" && -f "$object.d" && tools/gpu/run.sh -ot "$object" ]]; then
-        local read
-        read -ra read -d '' < <(sed 's/^[^:]*://; s/\\$//' "$object.d") || true
-        [[ -n "$(find "${read[@]}" -newer "$object" | head -n 1)" ]] || return 0
+        local files
+        read -ra files -d '' < <(sed 's/^[^:]*://; s/\\$//' "$object.d") || true
+        [[ -n "$(find "${files[@]}" -newer "$object" | head -n 1)" ]] || return 0
     fi
     if ! nvcc "${flags[@]}" -MMD -MF "$object.d" -c "$source" -o "$object" >"$object.log" 2>&1; then
         cat "$object.log" >&2
@@ -70,7 +70,7 @@ build() {
         return 1
     { kernels; tests; } | link quire_gpu_test || return 1
     { kernels; benches; } | link quire_gpu_bench || return 1
-    echo bench/gpu/probes.cu | link quire_gpu_probes
+    printf '%s\n' bench/gpu/probes.cu bench/gpu/machine.cu | link quire_gpu_probes
 }
 
 case "${1:-}" in

@@ -2,15 +2,12 @@
 
 #include "codec/hot/layout.h"
 #include "kernels/cuda/encode.h"
+#include "kernels/cuda/page_check.h"
 
 namespace quire::kernels::cuda {
 namespace {
 
 namespace hot = codec::hot;
-
-bool is_aligned(const void* p, uintptr_t to) {
-    return reinterpret_cast<uintptr_t>(p) % to == 0;
-}
 
 const char* check_rows(const EncodeParams& p, const EncodeRows& rows) {
     if (rows.bits < hot::kMinBits || rows.bits > hot::kMaxBits) return "codes have 2 to 8 bits";
@@ -40,15 +37,7 @@ const char* encode_supports(const EncodeParams& p) {
         default:
             return "head_dim must be 64, 80, 96, 128, 192 or 256";
     }
-    switch (p.block_tokens) {
-        case 16:
-        case 32:
-        case 64:
-        case 128:
-            break;
-        default:
-            return "block_tokens must be 16, 32, 64 or 128";
-    }
+    if (const char* why = check_block_tokens(p.block_tokens)) return why;
     if (p.kv_heads < 1 || p.kv_heads > 65535) return "kv_heads must be 1 to 65535";
     if (p.n_tokens < 0) return "n_tokens must not be negative";
     if (p.n_tokens == 0) return nullptr;
@@ -58,8 +47,7 @@ const char* encode_supports(const EncodeParams& p) {
     const auto page =
         static_cast<int64_t>(hot::page_bytes({p.k.bits, p.v.bits, static_cast<uint32_t>(p.head_dim),
                                               static_cast<uint32_t>(p.block_tokens)}));
-    if (!is_aligned(p.pages, 32) || p.head_stride % 32 != 0 || p.block_stride % 32 != 0)
-        return "pages must be aligned to 32 bytes";
+    if (const char* why = check_page_alignment(p.pages, p.block_stride, p.head_stride)) return why;
     const bool block_major =
         p.head_stride >= page && p.block_stride >= (p.kv_heads - 1) * p.head_stride + page;
     const bool head_major =

@@ -9,6 +9,7 @@
 #include "kernels/cuda/attn/launch.h"
 #include "kernels/cuda/attn/warp_state.cuh"
 #include "kernels/cuda/attn/workspace.h"
+#include "kernels/cuda/codec/widths.cuh"
 #include "kernels/cuda/sched/work_list.h"
 
 namespace quire::kernels::cuda {
@@ -32,11 +33,6 @@ constexpr size_t decode_shared_bytes(int k_bits, int v_bits) {
     const int v_words = v_bits == k_bits ? 0 : table_words(v_bits);
     return sizeof(DecodeShared<kHeadDim>) +
            sizeof(uint32_t) * static_cast<size_t>(table_words(k_bits) + v_words);
-}
-
-template <class T>
-__device__ __forceinline__ float to_float(T x) {
-    return static_cast<float>(x);
 }
 
 template <int kHeadDim, class T>
@@ -103,7 +99,7 @@ class DecodeBlock {
              i += kDecodeThreads) {
             const int32_t row = i / kHeadDim, d = i % kHeadDim;
             s_.rows[row][d] = row < rows()
-                                  ? norm * to_float(static_cast<const T*>(
+                                  ? norm * static_cast<float>(static_cast<const T*>(
                                                p_.q)[query_offset(segment, row, p_.q_token_stride,
                                                                   p_.q_head_stride) +
                                                      d])

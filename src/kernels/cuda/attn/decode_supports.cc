@@ -1,6 +1,7 @@
 #include "codec/hot/layout.h"
 #include "kernels/cuda/attn/decode.h"
 #include "kernels/cuda/attn/workspace.h"
+#include "kernels/cuda/page_check.h"
 
 namespace quire::kernels::cuda {
 namespace {
@@ -30,15 +31,7 @@ const char* check_shape(const DecodeParams& p) {
         default:
             return "head_dim must be 64, 96, 128, 192 or 256";
     }
-    switch (p.block_tokens) {
-        case 16:
-        case 32:
-        case 64:
-        case 128:
-            return nullptr;
-        default:
-            return "block_tokens must be 16, 32, 64 or 128";
-    }
+    return check_block_tokens(p.block_tokens);
 }
 
 }  // namespace
@@ -50,14 +43,11 @@ const char* decode_supports(const DecodeParams& p) {
     if (p.q == nullptr || p.out == nullptr || p.lengths == nullptr || p.blocks == nullptr ||
         p.pages == nullptr || p.workspace == nullptr)
         return "q, out, lengths, blocks, pages and workspace must be given";
-    if (reinterpret_cast<uintptr_t>(p.workspace) % 128 != 0)
-        return "the workspace must be aligned to 128 bytes";
+    if (!is_aligned(p.workspace, 128)) return "the workspace must be aligned to 128 bytes";
+    if (const char* why = check_page_alignment(p.pages, p.block_stride, p.head_stride)) return why;
     const auto page = static_cast<int64_t>(
         codec::hot::page_bytes({p.k_bits, p.v_bits, static_cast<uint32_t>(p.head_dim),
                                 static_cast<uint32_t>(p.block_tokens)}));
-    if (reinterpret_cast<uintptr_t>(p.pages) % 32 != 0 || p.head_stride % 32 != 0 ||
-        p.block_stride % 32 != 0)
-        return "pages must be aligned to 32 bytes";
     if (p.head_stride < page || p.block_stride < page) return "pages overlap";
     return nullptr;
 }

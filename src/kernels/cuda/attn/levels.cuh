@@ -12,12 +12,11 @@
 namespace quire::kernels::cuda {
 
 // Entries of the table for a width: pairs of codes to 4 bits, single codes of 5, none above.
-template <int kBits>
-constexpr int kTableEntries = kBits <= 4   ? 1 << (2 * kBits)
-                              : kBits == 5 ? 32
-                                           : 0;
-inline constexpr int table_words(int bits) {
-    return 32 * (bits <= 4 ? 1 << (2 * bits) : bits == 5 ? 32 : 0);
+constexpr int table_entries(int bits) {
+    return bits <= 4 ? 1 << (2 * bits) : bits == 5 ? 32 : 0;
+}
+constexpr int table_words(int bits) {
+    return 32 * table_entries(bits);
 }
 
 __device__ __forceinline__ uint32_t f16_pair(float low, float high) {
@@ -29,7 +28,8 @@ __device__ __forceinline__ uint32_t f16_pair(float low, float high) {
 template <int kBits>
 __device__ inline void fill_table(uint32_t* table) {
     if constexpr (kBits <= 5) {
-        for (uint32_t i = threadIdx.x; i < kTableEntries<kBits> * 32u; i += blockDim.x) {
+        for (uint32_t i = threadIdx.x; i < static_cast<uint32_t>(table_words(kBits));
+             i += blockDim.x) {
             const uint32_t index = i / 32;
             if constexpr (kBits <= 4)
                 table[i] = f16_pair(level_of<kBits>(index & ((1u << kBits) - 1)),
@@ -68,14 +68,6 @@ __device__ __forceinline__ void to_levels(uint32_t first, uint32_t second, const
             }
         }
     }
-}
-
-// Calls run<bits> for a width that is known only now.
-template <int kBits = codec::hot::kMinBits, class Run>
-__device__ __forceinline__ void with_bits(int bits, Run run) {
-    if constexpr (kBits < codec::hot::kMaxBits)
-        if (bits != kBits) return with_bits<kBits + 1>(bits, run);
-    run.template operator()<kBits>();
 }
 
 }  // namespace quire::kernels::cuda

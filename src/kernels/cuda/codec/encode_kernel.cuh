@@ -12,21 +12,13 @@
 #include "codec/hot/generic/rotate.h"
 #include "kernels/cuda/codec/half_warp.cuh"
 #include "kernels/cuda/codec/pack_side.cuh"
+#include "kernels/cuda/codec/widths.cuh"
 #include "kernels/cuda/encode.h"
 
 namespace quire::kernels::cuda {
 
 inline constexpr int kEncodeThreads = 256;
 inline constexpr int kGroupTokens = 16;
-
-template <class T>
-__device__ inline float number_at(const void* p, int64_t i) {
-    const T x = static_cast<const T*>(p)[i];
-    if constexpr (sizeof(T) == 4)
-        return x;
-    else
-        return static_cast<float>(x);
-}
 
 // Which tokens this block codes.
 struct Run {
@@ -74,7 +66,8 @@ struct EncodeBlock {
         const float* mean = rows.mean == nullptr ? nullptr : rows.mean + int64_t{head} * kHeadDim;
 #pragma unroll
         for (int i = 0; i < kHeadDim; i += kGroupTokens) {
-            const float number = number_at<T>(rows.rows, from + i + HalfWarp::lane());
+            const float number =
+                static_cast<float>(static_cast<const T*>(rows.rows)[from + i + HalfWarp::lane()]);
             HalfWarp::store(
                 x + i, mean == nullptr ? number : HalfWarp::sub(number, HalfWarp::load(mean + i)));
         }
@@ -109,20 +102,15 @@ struct EncodeBlock {
             scales[threadIdx.x] = static_cast<std::byte>(s->scales[threadIdx.x]);
     }
 
-    template <int kBits = codec::hot::kMinBits>
-    static __device__ void with_bits(const EncodeParams& p, const EncodeRows& rows, int32_t head,
-                                     Shared* s) {
-        if constexpr (kBits < codec::hot::kMaxBits)
-            if (rows.bits != kBits) return with_bits<kBits + 1>(p, rows, head, s);
-        run<kBits>(p, rows, head, s);
-    }
-
     static __device__ void start(const EncodeParams& p, const EncodeRows& rows) {
         __shared__ Shared shared;
         if (threadIdx.x == 0)
             shared.works = find_run(p, static_cast<int32_t>(blockIdx.x), &shared.run);
         __syncthreads();
-        if (shared.works) with_bits(p, rows, static_cast<int32_t>(blockIdx.y), &shared);
+        if (!shared.works) return;
+        with_bits(rows.bits, [&]<int kBits>() {
+            run<kBits>(p, rows, static_cast<int32_t>(blockIdx.y), &shared);
+        });
     }
 };
 

@@ -22,9 +22,4 @@ QUIRE_HOST_DEVICE inline uint32_t pick_bytes(uint32_t low, uint32_t high, uint32
 #endif
 }
 
-// (a & b) | c, one instruction.
-QUIRE_HOST_DEVICE inline uint32_t and_or(uint32_t a, uint32_t b, uint32_t c) {
-    return (a & b) | c;
-}
-
 }  // namespace quire::kernels::cuda
