@@ -1,29 +1,67 @@
-// What the units of a decode share: how work is cut, and who launches what.
+// What the units of a decode share: how work is cut, and who launches what. Host and device.
 #pragma once
 
 #include "kernels/cuda/attn/decode.h"
+#include "kernels/cuda/codec/chunk.h"
 #include "kernels/cuda/sched/work_list.h"
 
 namespace quire::kernels::cuda {
 
-inline constexpr int kChunkTokens = 32;  // of a warp
-inline constexpr int kDecodeWarps = 8;
-inline constexpr int kDecodeThreads = 32 * kDecodeWarps;
-inline constexpr int kTileTokens = kDecodeWarps * kChunkTokens;
+inline constexpr int kRowsOfTile = 8;
+inline constexpr int32_t kTileTokens = 128;  // of the work list
+inline constexpr int32_t kTileChunks = kTileTokens / static_cast<int32_t>(kChunkTokens);
+inline constexpr int32_t kSlotsMax = 64;
+
+// Tiles of query rows that a warp holds at once: as far as registers last. Rows above that are
+// attended to in another pass over the keys.
+QUIRE_HOST_DEVICE constexpr int32_t row_tiles_max(int32_t head_dim) {
+    return head_dim == 64 || head_dim == 128 ? 4 : head_dim == 192 ? 1 : 2;
+}
+QUIRE_HOST_DEVICE constexpr int32_t row_tiles(int32_t head_dim, int32_t rows) {
+    const int32_t needed = rows <= kRowsOfTile ? 1 : rows <= 2 * kRowsOfTile ? 2 : 4;
+    return needed < row_tiles_max(head_dim) ? needed : row_tiles_max(head_dim);
+}
+QUIRE_HOST_DEVICE constexpr int32_t rows_of_head(const DecodeParams& p) {
+    return p.n_queries * (p.n_heads / p.kv_heads);
+}
+QUIRE_HOST_DEVICE constexpr int32_t rows_at_once(const DecodeParams& p) {
+    return kRowsOfTile * row_tiles(p.head_dim, rows_of_head(p));
+}
+// Times that the keys of a KV head are read.
+QUIRE_HOST_DEVICE constexpr int32_t passes_of(const DecodeParams& p) {
+    return (rows_of_head(p) + rows_at_once(p) - 1) / rows_at_once(p);
+}
 
 QUIRE_HOST_DEVICE inline KeySpan keys_of(const DecodeParams& p, int32_t request) {
     return span_of(p.lengths[request], p.n_queries, p.window);
 }
 
+// What follows from widths, and is worked out once.
+struct DecodePlan {
+    DecodeParams p;
+    int32_t passes = 1;
+    int32_t table_bytes = 0;  // of levels
+    int32_t slots = 0;
+    bool slots_are_shared = false;  // between warps
+    uint32_t block_stride = 0;
+    uint32_t slot_bytes = 0;
+    uint32_t slot_values = 0;  // offset of V in a slot
+    uint32_t slot_scales = 0;
+    uint32_t page_values = 0;    // offset of V in a page
+    uint32_t page_k_scales = 0;  // and so on
+    uint32_t page_v_scales = 0;
+    uint32_t group_shift = 0;  // a page has 2^group_shift groups of 16 tokens
+};
+
 // Queues the kernel that makes the work list.
 void launch_prepare(const DecodeParams& params, CUstream_st* stream);
 
-// Both kernels, for one head_dim; a file each.
-template <int kHeadDim>
-int launch_decode(const DecodeParams& params, int32_t workers, CUstream_st* stream);
+// Lets a kernel have so much dynamic shared memory, and makes sure that it begins where the kernel
+// takes it to. Returns the CUDA runtime's error code, 0 for none.
+int allow_shared(const void* kernel, size_t bytes);
 
-// Blocks of one multiprocessor, with the largest tables; below 0: an error.
-template <int kHeadDim>
-int32_t decode_blocks_each();
+// Both kernels, for one head_dim and number of row tiles; a file each.
+template <int kHeadDim, int kTiles>
+int launch_decode(const DecodeParams& params, int32_t workers, CUstream_st* stream);
 
 }  // namespace quire::kernels::cuda
