@@ -248,8 +248,8 @@ Got run_decode(const World& w, const Case& c, int32_t workers) {
 // Weights, levels and queries are f16: errors of a part in some thousand.
 void check_case(const Case& c, uint64_t seed) {
     const World w(c, seed);
-    const int32_t workers = kernels::cuda::decode_workers();
-    CHECK(workers > 0, "decode_workers: " << workers);
+    const int32_t workers = kernels::cuda::decode_blocks();
+    CHECK(workers > 0, "decode_blocks: " << workers);
     const Got got = run_decode(w, c, workers);
     const Got again = run_decode(w, c, workers);
     CHECK(std::memcmp(got.out.data(), again.out.data(), got.out.size() * sizeof(float)) == 0,

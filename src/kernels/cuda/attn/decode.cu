@@ -8,9 +8,9 @@ namespace {
 constexpr int kPrepareThreads = 1024;
 
 // One block: first_tiles, and counters that are zero.
-__global__ void __launch_bounds__(kPrepareThreads) prepare_decode(const DecodeParams p) {
-    const int32_t passes = passes_of(p);
-    const DecodeWorkspace work = divide_workspace(p, passes);
+__global__ void __launch_bounds__(kPrepareThreads)
+    prepare_decode(const DecodeParams p, int32_t workers) {
+    const DecodeWorkspace work = divide_workspace(p, workers);
     __shared__ int32_t before[kPrepareThreads + 1];
     const int32_t each = (p.n_requests + kPrepareThreads - 1) / kPrepareThreads;
     const int32_t first = static_cast<int32_t>(threadIdx.x) * each;
@@ -33,15 +33,14 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_decode(const DecodePa
         tiles += tiles_of(keys_of(p, r), kTileTokens);
     }
     if (threadIdx.x == 0) work.first_tiles[p.n_requests] = before[kPrepareThreads];
-    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < p.n_requests * p.kv_heads * passes;
-         i += kPrepareThreads)
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < workers; i += kPrepareThreads)
         work.arrived[i] = 0;
 }
 
 }  // namespace
 
-void launch_prepare(const DecodeParams& p, CUstream_st* stream) {
-    prepare_decode<<<1, kPrepareThreads, 0, stream>>>(p);
+void launch_prepare(const DecodeParams& p, int32_t workers_max, CUstream_st* stream) {
+    prepare_decode<<<1, kPrepareThreads, 0, stream>>>(p, workers_max);
 }
 
 int allow_shared(const void* kernel, size_t bytes) {
@@ -59,7 +58,7 @@ int allow_shared(const void* kernel, size_t bytes) {
     return static_cast<int>(e);
 }
 
-int32_t decode_workers() {
+int32_t decode_blocks() {
     int device = 0, multiprocessors = 0;
     if (const cudaError_t e = cudaGetDevice(&device); e != cudaSuccess)
         return -static_cast<int32_t>(e);
@@ -69,28 +68,28 @@ int32_t decode_workers() {
 }
 
 template <int kHeadDim>
-int decode_rows(const DecodeParams& p, int32_t workers, CUstream_st* stream) {
+int decode_rows(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
     const int32_t tiles = row_tiles(kHeadDim, rows_of_head(p));
     if constexpr (row_tiles_max(kHeadDim) >= 4)
-        if (tiles == 4) return launch_decode<kHeadDim, 4>(p, workers, stream);
+        if (tiles == 4) return launch_decode<kHeadDim, 4>(p, blocks, stream);
     if constexpr (row_tiles_max(kHeadDim) >= 2)
-        if (tiles == 2) return launch_decode<kHeadDim, 2>(p, workers, stream);
-    return launch_decode<kHeadDim, 1>(p, workers, stream);
+        if (tiles == 2) return launch_decode<kHeadDim, 2>(p, blocks, stream);
+    return launch_decode<kHeadDim, 1>(p, blocks, stream);
 }
 
-int decode(const DecodeParams& p, int32_t workers, CUstream_st* stream) {
+int decode(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
     if (p.n_requests == 0) return 0;
     switch (p.head_dim) {
         case 64:
-            return decode_rows<64>(p, workers, stream);
+            return decode_rows<64>(p, blocks, stream);
         case 96:
-            return decode_rows<96>(p, workers, stream);
+            return decode_rows<96>(p, blocks, stream);
         case 128:
-            return decode_rows<128>(p, workers, stream);
+            return decode_rows<128>(p, blocks, stream);
         case 192:
-            return decode_rows<192>(p, workers, stream);
+            return decode_rows<192>(p, blocks, stream);
         case 256:
-            return decode_rows<256>(p, workers, stream);
+            return decode_rows<256>(p, blocks, stream);
         default:
             return static_cast<int>(cudaErrorInvalidValue);
     }

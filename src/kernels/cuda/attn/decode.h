@@ -50,13 +50,13 @@ struct DecodeParams {
 
 const char* decode_supports(const DecodeParams& params);
 
-// `workers`: decode_workers() of the device that it will run on.
-size_t decode_workspace_bytes(const DecodeParams& params, int32_t workers);
+// `blocks`: decode_blocks() of the device that it will run on.
+size_t decode_workspace_bytes(const DecodeParams& params, int32_t blocks);
 
 // Multiprocessors of the current device, or less than 0: the CUDA runtime's error.
-int32_t decode_workers();
+int32_t decode_blocks();
 
 // REQUIRES: decode_supports() == nullptr. Returns the CUDA runtime's error code, 0 for none.
-int decode(const DecodeParams& params, int32_t workers, CUstream_st* stream);
+int decode(const DecodeParams& params, int32_t blocks, CUstream_st* stream);
 
 }  // namespace quire::kernels::cuda

@@ -68,7 +68,7 @@ QUIRE_HOST_DEVICE inline IndexPair k_indices(uint32_t g, uint32_t t, uint32_t st
         return {load(Map::k_word(4, g, t, step, 0)), load(Map::k_word(4, g, t, step, 1))};
     } else if constexpr (kBits == 3) {
         const uint32_t twos = load(Map::k_word(2, g, t, step, 0));
-        constexpr uint32_t kOnes = Map::plane_at(3, 1);
+        constexpr uint32_t kOnes = Map::k_plane(3, 1);
         const uint32_t ones = load(kOnes + Map::k_word(1, g, t, step, 0))
                               << (4 - Map::k_shift(1, t));
         return {select_bits(kLowNibbles, twos, ones),
@@ -94,7 +94,7 @@ QUIRE_HOST_DEVICE inline IndexPair v_indices(uint32_t g, uint32_t t, uint32_t k,
     const uint32_t shift = Map::v_shift(2, g, k, i);  // of both: four tokens are whole words
     const uint32_t twos = select_bits(kLowNibbles, first >> shift, second << (4 - shift));
     if constexpr (kBits == 2) return {twos, 0};
-    constexpr uint32_t kOnes = Map::plane_at(3, 1);
+    constexpr uint32_t kOnes = Map::v_plane(3, 1);
     const uint32_t a = load(kOnes + Map::v_word(1, g, t, k, i, 0));
     const uint32_t b = load(kOnes + Map::v_word(1, g, t, k + 4, i, 0));
     // Bits 2n and 2n + 1 of a byte: of row 2n, or 2n + 1, of both tokens; those of this row to 2.
@@ -118,7 +118,7 @@ QUIRE_HOST_DEVICE inline CodeRows<4> k_codes(uint32_t g, uint32_t t, uint32_t st
     constexpr uint32_t kWidth = codec::hot::planes_of(kBits).width[kPlane];
     constexpr int kShift = codec::hot::plane_shift(kBits, kPlane);
     constexpr uint32_t kMask = ((1u << kWidth) - 1) * 0x01010101u, kRows = 8 / kWidth;
-    constexpr uint32_t kPlaneAt = Map::plane_at(kBits, kPlane);
+    constexpr uint32_t kPlaneAt = Map::k_plane(kBits, kPlane);
     CodeRows<4> codes;
     QUIRE_UNROLL(4)
     for (uint32_t r = 0; r < 4; ++r) {
@@ -142,7 +142,7 @@ QUIRE_HOST_DEVICE inline CodeRows<2> v_codes(uint32_t g, uint32_t t, uint32_t k,
     constexpr uint32_t kWidth = codec::hot::planes_of(kBits).width[kPlane];
     constexpr int kShift = codec::hot::plane_shift(kBits, kPlane);
     constexpr uint32_t kMask = ((1u << kWidth) - 1) * 0x01010101u;
-    constexpr uint32_t kPlaneAt = Map::plane_at(kBits, kPlane);
+    constexpr uint32_t kPlaneAt = Map::v_plane(kBits, kPlane);
     CodeRows<2> codes;
     QUIRE_UNROLL(2)
     for (uint32_t r = 0; r < 2; ++r) {
