@@ -9,14 +9,15 @@ constexpr int kPrepareThreads = 1024;
 
 // One block: first_tiles, and counters that are zero.
 __global__ void __launch_bounds__(kPrepareThreads)
-    prepare_decode(const DecodeParams p, int32_t workers) {
-    const DecodeWorkspace work = divide_workspace(p, workers);
+    prepare_decode(const __grid_constant__ DecodePlan plan) {
+    const DecodeParams& p = plan.p;
+    const DecodeWorkspace work = divide_workspace(p, plan.workers_max);
     __shared__ int32_t before[kPrepareThreads + 1];
     const int32_t each = (p.n_requests + kPrepareThreads - 1) / kPrepareThreads;
     const int32_t first = static_cast<int32_t>(threadIdx.x) * each;
     const int32_t last = min(first + each, p.n_requests);
     int32_t own = 0;
-    for (int32_t r = first; r < last; ++r) own += tiles_of(keys_of(p, r), kTileTokens);
+    for (int32_t r = first; r < last; ++r) own += tiles_of(keys_of(p, r), plan.tile_tokens);
     before[threadIdx.x + 1] = own;
     if (threadIdx.x == 0) before[0] = 0;
     __syncthreads();
@@ -30,17 +31,17 @@ __global__ void __launch_bounds__(kPrepareThreads)
     int32_t tiles = before[threadIdx.x];
     for (int32_t r = first; r < last; ++r) {
         work.first_tiles[r] = tiles;
-        tiles += tiles_of(keys_of(p, r), kTileTokens);
+        tiles += tiles_of(keys_of(p, r), plan.tile_tokens);
     }
     if (threadIdx.x == 0) work.first_tiles[p.n_requests] = before[kPrepareThreads];
-    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < workers; i += kPrepareThreads)
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < plan.workers_max; i += kPrepareThreads)
         work.arrived[i] = 0;
 }
 
 }  // namespace
 
-void launch_prepare(const DecodeParams& p, int32_t workers_max, CUstream_st* stream) {
-    prepare_decode<<<1, kPrepareThreads, 0, stream>>>(p, workers_max);
+void launch_prepare(const DecodePlan& plan, CUstream_st* stream) {
+    prepare_decode<<<1, kPrepareThreads, 0, stream>>>(plan);
 }
 
 int allow_shared(const void* kernel, size_t bytes) {

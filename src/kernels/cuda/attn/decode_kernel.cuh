@@ -16,7 +16,6 @@ template <int kHeadDim, int kTiles>
 struct DecodeShared {
     static constexpr int kWarps = decode_warps(kHeadDim, kTiles);
     uint2 q[kWarps][kTiles][kHeadDim / 16][32];  // query rows as operands of the products
-    uint4 pieces[32];
     alignas(16) std::byte walks[kWarps][2][sizeof(ChunkWalk)];  // to be brought, and to be read
     Barrier full[kSlotsMax];
 
@@ -29,7 +28,8 @@ template <int kHeadDim, int kTiles>
 class DecodeWarp {
     using Shared = DecodeShared<kHeadDim, kTiles>;
     using Map = ChunkMap<kHeadDim>;
-    using State = WarpState<kHeadDim, kTiles>;
+    static constexpr int kUnits = decode_units(kHeadDim, kTiles);
+    using State = WarpState<kHeadDim, kTiles, kUnits>;
     static constexpr int kRows = kRowsOfTile * kTiles;
 
  public:
@@ -44,36 +44,51 @@ class DecodeWarp {
           k_table_(true, plan.p.k_bits),
           v_table_(false, plan.p.v_bits),
           feed_(plan, shared->full + warp * static_cast<uint32_t>(plan.slots),
-                shared->walk(warp, 0), shared->pieces,
+                shared->walk(warp, 0),
                 slots_at + warp * static_cast<uint32_t>(plan.slots) * plan.slot_bytes) {}
 
     __device__ __forceinline__ void run() {
-        int32_t ahead = 0;
-        for (; ahead < plan_.slots; ++ahead) {
-            feed_.find(ahead);
-            feed_.bring(ahead);
-        }
-        int32_t chunk = 0, slot = 0;
-        uint32_t parity = 0;
+        for (int32_t ahead = 0; ahead < plan_.slots; ++ahead) feed_.bring(feed_.find(ahead), ahead);
+        int32_t chunk = 0;
+        RingPlace place;
         while (next_segment()) {
             load_queries();
             const KeySpan keys = now_.keys;
             const int32_t start = now_.token, last = now_.last;
-            for (; chunk < last; ++chunk) {
-                feed_.find(chunk + plan_.slots);
-                feed_.wait(slot, parity);
-                attend(keys, start + chunk * kTileTokens, feed_.address(slot));
-                feed_.bring(slot);
-                if (++slot == plan_.slots) {
-                    slot = 0;
-                    parity ^= 1;
+            while (chunk < last) {
+                const int32_t token = start + chunk * kChunkKeys;
+                int32_t slot[kUnits];
+                typename State::Slots slots;
+                FoundChunk found[kUnits];
+#pragma unroll
+                for (int u = 0; u < kUnits; ++u) found[u] = feed_.find(chunk + plan_.slots + u);
+#pragma unroll
+                for (int u = 0; u < kUnits; ++u) {
+                    feed_.wait(place.slot, place.parity);
+                    slot[u] = place.slot;
+                    slots[u] = feed_.address(place.slot);
+                    place.forward(plan_.slots);
                 }
+                attend(keys, token, slots);
+#pragma unroll
+                for (int u = 0; u < kUnits; ++u) feed_.bring(found[u], slot[u]);
+                chunk += kUnits;
             }
             leave_partial();
         }
     }
 
  private:
+    struct RingPlace {
+        int32_t slot = 0;
+        uint32_t parity = 0;
+        __device__ __forceinline__ void forward(int32_t slots) {
+            if (++slot < slots) return;
+            slot = 0;
+            parity ^= 1;
+        }
+    };
+
     __device__ bool next_segment() {
         __syncwarp();
         if (lane() == 0) now_.next(plan_);
@@ -115,28 +130,40 @@ class DecodeWarp {
         return (step * 32 + row % kRowsOfTile * 4 + t) * 4 + r;
     }
 
-    __device__ __forceinline__ void attend(const KeySpan& keys, int32_t token, uint32_t slot) {
+    __device__ __forceinline__ void attend(const KeySpan& keys, int32_t token,
+                                           const typename State::Slots& slots) {
         typename State::Scores scores = {};
         with_bits(p_.k_bits, [&]<int kBits>() {
-            state_.template add_scores<kBits>(slot, k_table_, q_, scores);
+            state_.template add_scores<kBits>(slots, k_table_, q_, scores);
         });
-        const uint32_t scales = slot + plan_.slot_scales + first_token(threadIdx.x % 32 / 4);
-        const uint32_t k_units = load_shared(scales);
-        uint32_t v_units = load_shared(scales + kChunkTokens);
-        scale_scores(k_units, scores);
+        uint32_t v_units[kUnits];
         const int32_t first_end = keys.end - p_.n_queries + 1;  // of the first query's keys
-        if (token + kTileTokens > first_end || (p_.window > 0 && token < keys.end - p_.window))
-            v_units = hide(keys, token, v_units, scores);
+        const bool hides = token + kUnits * kChunkKeys > first_end ||
+                           (p_.window > 0 && token < keys.end - p_.window);
+#pragma unroll
+        for (int u = 0; u < kUnits; ++u) {
+            const uint32_t scales =
+                slots[u] + plan_.slot_scales + first_token(threadIdx.x % 32 / 4);
+            scale_scores(load_shared(scales), scores[u]);
+            v_units[u] = load_shared(scales + kChunkTokens);
+        }
+        if (hides) {
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u)
+                v_units[u] = hide(keys, token + u * kChunkKeys, v_units[u], scores[u]);
+        }
         state_.weigh(scores);
         typename State::Weights weights;
         pack_weights(v_units, scores, weights);
         with_bits(p_.v_bits, [&]<int kBits>() {
-            state_.template add_values<kBits>(slot + plan_.slot_values, v_table_, weights);
+            state_.template add_values<kBits>(slots, plan_.slot_values, v_table_, weights);
         });
     }
 
     // Score i of a lane's tile: token row i / 2, query row 2t + i % 2.
-    __device__ __forceinline__ void scale_scores(uint32_t units, typename State::Scores& s) const {
+    using ChunkScores = float[kTiles][2][4];
+
+    __device__ __forceinline__ void scale_scores(uint32_t units, ChunkScores& s) const {
         const float octaves = -static_cast<float>(codec::hot::octaves(p_.k_bits));
 #pragma unroll
         for (int of_four = 0; of_four < 4; ++of_four) {
@@ -158,7 +185,7 @@ class DecodeWarp {
 
     // Takes away what a query does not see. Returns units of values, none for tokens that are not.
     __device__ uint32_t hide(const KeySpan& keys, int32_t token, uint32_t v_units,
-                             typename State::Scores& s) const {
+                             ChunkScores& s) const {
         const int32_t first = token + static_cast<int32_t>(first_token(threadIdx.x % 32 / 4));
         const RowsOfPass rows = this->rows();
 #pragma unroll
@@ -180,23 +207,29 @@ class DecodeWarp {
     }
 
     // Weights times scales of values, in units that f16 holds, as the products' second operand.
-    __device__ __forceinline__ void pack_weights(uint32_t v_units,
+    __device__ __forceinline__ void pack_weights(const uint32_t (&v_units)[kUnits],
                                                  const typename State::Scores& weights,
                                                  typename State::Weights& packed) {
-        uint32_t top =
-            max(max(v_units & 0xff, v_units >> 8 & 0xff), max(v_units >> 16 & 0xff, v_units >> 24));
+        uint32_t top = 0;
+#pragma unroll
+        for (const uint32_t units : v_units)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) top = max(top, units >> (8 * i) & 0xff);
         top = __reduce_max_sync(0xffffffff, top);
         if (static_cast<int32_t>(top) > state_.v_unit)
             state_.change_unit(static_cast<int32_t>(top));
         const float octaves = kWeightOctaves - static_cast<float>(state_.v_unit) * 0.0625f;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const float scale = scale_of(v_units, i, octaves);
+        for (int u = 0; u < kUnits; ++u) {
 #pragma unroll
-            for (int n = 0; n < kTiles; ++n)
-                packed[n][i / 2][i % 2] =
-                    transpose_8x8(f16_pair(weights[n][i / 2][i % 2 * 2] * scale,
-                                           weights[n][i / 2][i % 2 * 2 + 1] * scale));
+            for (int i = 0; i < 4; ++i) {
+                const float scale = scale_of(v_units[u], i, octaves);
+#pragma unroll
+                for (int n = 0; n < kTiles; ++n)
+                    packed[u][n][i / 2][i % 2] =
+                        transpose_8x8(f16_pair(weights[u][n][i / 2][i % 2 * 2] * scale,
+                                               weights[u][n][i / 2][i % 2 * 2 + 1] * scale));
+            }
         }
     }
 
@@ -262,7 +295,7 @@ class DecodeWarp {
     uint2* const q_;  // [kTiles][steps][32]
     const int32_t worker_;
     const LevelTable k_table_, v_table_;
-    Feed feed_;
+    Feed<kHeadDim> feed_;
     State state_;
 };
 
@@ -287,10 +320,7 @@ __global__ void __launch_bounds__(32 * decode_warps(kHeadDim, kTiles), 1)
     const uint32_t warp = threadIdx.x / 32;
     const int32_t worker = static_cast<int32_t>(blockIdx.x) * each + static_cast<int32_t>(warp);
     const bool works = static_cast<int32_t>(warp) < each && worker < list.busy();
-    if (threadIdx.x < 32)
-        shared.pieces[threadIdx.x] = Feed::pack_piece(ChunkMap<kHeadDim>::piece(
-            plan.p.k_bits, plan.p.v_bits, static_cast<uint32_t>(plan.p.block_tokens), threadIdx.x));
-    if (threadIdx.x < plan.warps * plan.slots) shared.full[threadIdx.x].init(1);
+    if (threadIdx.x < plan.warps * plan.slots) shared.full[threadIdx.x].init(32);
     if (threadIdx.x % 32 < 2 && works)
         *shared.walk(warp, static_cast<int>(threadIdx.x % 32)) = ChunkWalk(list, worker);
     fence_barriers();
@@ -307,23 +337,30 @@ __global__ void __launch_bounds__(32 * decode_warps(kHeadDim, kTiles), 1)
 template <int kHeadDim, int kTiles>
 DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
     using Map = ChunkMap<kHeadDim>;
+    constexpr int32_t kUnits = decode_units(kHeadDim, kTiles);
     constexpr int32_t kWarps = decode_warps(kHeadDim, kTiles);
     constexpr size_t kRoom = kSharedMax - kDecodeSharedBytes<kHeadDim, kTiles>;
-    static_assert(kRoom / Map::slot_bytes(8, 8) >= 8);
+    static_assert((kRoom - kTableBytes) / Map::slot_bytes(8, 5) > kUnits);
+    const codec::hot::Shape shape = {p.k_bits, p.v_bits, kHeadDim,
+                                     static_cast<uint32_t>(p.block_tokens)};
     DecodePlan plan;
     plan.p = p;
     plan.passes = passes_of(p);
     plan.workers_max = blocks * kWarps;
+    plan.tile_tokens = kUnits * kChunkKeys;
     plan.table_bytes = has_table(p.k_bits) || has_table(p.v_bits) ? kTableBytes : 0;
     plan.slot_bytes = Map::slot_bytes(p.k_bits, p.v_bits);
     plan.slot_values = Map::v_at(p.k_bits);
     plan.slot_scales = Map::scales_at(p.k_bits, p.v_bits);
-    plan.chunk_bytes = Map::chunk_bytes(p.k_bits, p.v_bits);
+    plan.page_values = static_cast<uint32_t>(codec::hot::v_offset(shape));
+    plan.page_k_scales = static_cast<uint32_t>(codec::hot::k_scales_offset(shape));
+    plan.page_v_scales = static_cast<uint32_t>(codec::hot::v_scales_offset(shape));
     plan.block_stride = static_cast<uint32_t>(p.block_stride);
     while (16 << plan.group_shift < p.block_tokens) ++plan.group_shift;
-    // Two slots each, or more, and fewer warps where they are large.
+    // A slot more than is read at once, at least, and fewer warps where slots are large.
     const auto slots = static_cast<int32_t>((kRoom - plan.table_bytes) / plan.slot_bytes);
-    plan.warps = slots / 2 < kWarps ? slots / 2 : kWarps;
+    const int32_t warps = slots / (kUnits + 1);
+    plan.warps = warps < kWarps ? warps : kWarps;
     plan.slots = slots / plan.warps;
     if (plan.slots * plan.warps > kSlotsMax) plan.slots = kSlotsMax / plan.warps;
     return plan;
@@ -336,7 +373,7 @@ int launch_decode(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
                           static_cast<size_t>(plan.warps * plan.slots) * plan.slot_bytes;
     const auto kernel = decode_kernel<kHeadDim, kTiles>;
     if (const int e = allow_shared(reinterpret_cast<const void*>(kernel), shared)) return e;
-    launch_prepare(p, plan.workers_max, stream);
+    launch_prepare(plan, stream);
     kernel<<<static_cast<uint32_t>(blocks), 32 * decode_warps(kHeadDim, kTiles), shared, stream>>>(
         plan);
     return static_cast<int>(cudaGetLastError());

@@ -8,12 +8,20 @@
 namespace quire::kernels::cuda {
 
 inline constexpr int kRowsOfTile = 8;
-inline constexpr auto kTileTokens = static_cast<int32_t>(kChunkTokens);  // of the work list
+inline constexpr auto kChunkKeys = static_cast<int32_t>(kChunkTokens);
 inline constexpr int32_t kSlotsMax = 128;
 
-// Warps of a block. Sums of 128 dimensions and 8 rows leave registers for 16.
+#ifndef QUIRE_WARPS
+#define QUIRE_WARPS 12
+#endif
+// Warps of a block: as many as find registers for what they keep under way.
 QUIRE_HOST_DEVICE constexpr int32_t decode_warps(int32_t head_dim, int32_t row_tiles) {
-    return head_dim * row_tiles <= 128 ? 16 : 8;
+    return head_dim * row_tiles <= 128 ? QUIRE_WARPS : 8;
+}
+
+// Chunks that a warp works on at once, where registers last: while one waits the other does not.
+QUIRE_HOST_DEVICE constexpr int32_t decode_units(int32_t head_dim, int32_t row_tiles) {
+    return head_dim * row_tiles <= 128 ? 2 : 1;
 }
 
 // Tiles of query rows that a warp holds at once: as far as registers last. Rows above that are
@@ -46,18 +54,21 @@ struct DecodePlan {
     int32_t passes = 1;
     int32_t warps = 0;         // of a block, that have slots
     int32_t slots = 0;         // of a warp
+    int32_t tile_tokens = 0;   // of the work list
     int32_t workers_max = 0;   // in all
     uint32_t table_bytes = 0;  // of levels
     uint32_t slot_bytes = 0;
     uint32_t slot_values = 0;  // offset of V in a slot
     uint32_t slot_scales = 0;
-    uint32_t chunk_bytes = 0;
+    uint32_t page_values = 0;  // offset of V in a page
+    uint32_t page_k_scales = 0;
+    uint32_t page_v_scales = 0;
     uint32_t block_stride = 0;
     uint32_t group_shift = 0;  // a page has 2^group_shift groups of 16 tokens
 };
 
 // Queues the kernel that makes the work list.
-void launch_prepare(const DecodeParams& params, int32_t workers_max, CUstream_st* stream);
+void launch_prepare(const DecodePlan& plan, CUstream_st* stream);
 
 // Lets a kernel have so much dynamic shared memory, and makes sure that it begins where the kernel
 // takes it to. Returns the CUDA runtime's error code, 0 for none.

@@ -1,4 +1,5 @@
-// One warp's part of a decode: 32 tokens at a time, for kTiles times 8 query rows of one KV head.
+// One warp's part of a decode: kUnits times 32 tokens at a time, for kTiles times 8 query rows of
+// one KV head.
 //
 // Lane 4g + t holds scores of tokens first_token(g) to + 3 for query rows 2t and 2t + 1 of each
 // tile, and sums for those rows and the dimensions of codec/chunk.h's value tiles. Codes of a chunk
@@ -26,7 +27,7 @@ __device__ __forceinline__ float scale_of(uint32_t units, uint32_t i, float octa
     return unit == kBias ? 0.0f : exp2_fast(fmaf(unit, 0.0625f, octaves - kBias * 0.0625f));
 }
 
-template <int kHeadDim, int kTiles>
+template <int kHeadDim, int kTiles, int kUnits>
 struct WarpState {
     using Map = ChunkMap<kHeadDim>;
     static constexpr int kSteps = Map::kSteps;
@@ -37,8 +38,9 @@ struct WarpState {
     float max[kTiles][2], sum[kTiles][2];
     int32_t v_unit;  // sums are in units of the scale with this number
 
-    using Scores = float[kTiles][2][4];
-    using Weights = uint32_t[kTiles][2][2];
+    using Scores = float[kUnits][kTiles][2][4];
+    using Weights = uint32_t[kUnits][kTiles][2][2];
+    using Slots = uint32_t[kUnits];  // in shared memory
 
     __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -53,45 +55,53 @@ struct WarpState {
         v_unit = 0;
     }
 
-    // q: [kTiles][kSteps][32 lanes] in shared memory, rotated, scaled, f16. side: K in the slot.
+    // q: [kTiles][kSteps][32 lanes] in shared memory, rotated, scaled, f16. K comes first in a
+    // slot.
     template <int kBits>
-    __device__ __forceinline__ void add_scores(uint32_t side, const LevelTable& table,
+    __device__ __forceinline__ void add_scores(const Slots& slots, const LevelTable& table,
                                                const uint2* q, Scores& s) const {
         const uint32_t lane = opaque(threadIdx.x % 32), g = lane / 4, t = lane % 4;
-        const auto load = [side](uint32_t at) { return load_shared(side + at); };
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
-            uint32_t near[4], far[4];
-            if constexpr (kBits <= 4) {
-                table.look_up_pairs<kBits>(k_indices<kHeadDim, kBits>(g, t, step, load), near, far);
-            } else {
-                const CodeRows<4> codes = k_codes<kHeadDim, kBits>(g, t, step, load);
-                table.levels_of<kBits>(codes.row[0], codes.row[1], near);
-                table.levels_of<kBits>(codes.row[2], codes.row[3], far);
-            }
+            uint2 x[kTiles];
 #pragma unroll
-            for (int n = 0; n < kTiles; ++n) {
-                const uint2 x = q[(n * kSteps + step) * 32 + lane];
-                mma_f16(s[n][0], {near[0], near[1], far[0], far[1]}, {x.x, x.y});
-                mma_f16(s[n][1], {near[2], near[3], far[2], far[3]}, {x.x, x.y});
+            for (int n = 0; n < kTiles; ++n) x[n] = q[(n * kSteps + step) * 32 + lane];
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u) {
+                const auto load = [&](uint32_t at) { return load_shared(slots[u] + at); };
+                uint32_t near[4], far[4];
+                if constexpr (kBits <= 4) {
+                    table.look_up_pairs<kBits>(k_indices<kHeadDim, kBits>(g, t, step, load), near,
+                                               far);
+                } else {
+                    const CodeRows<4> codes = k_codes<kHeadDim, kBits>(g, t, step, load);
+                    table.levels_of<kBits>(codes.row[0], codes.row[1], near);
+                    table.levels_of<kBits>(codes.row[2], codes.row[3], far);
+                }
+#pragma unroll
+                for (int n = 0; n < kTiles; ++n) {
+                    mma_f16(s[u][n][0], {near[0], near[1], far[0], far[1]}, {x[n].x, x[n].y});
+                    mma_f16(s[u][n][1], {near[2], near[3], far[2], far[3]}, {x[n].x, x[n].y});
+                }
             }
         }
     }
 
-    // w: weights of the scores' tiles as the second operand, f16. side: V in the slot.
+    // w: weights of the scores' tiles as the second operand, f16. values: offset of V in a slot.
     template <int kBits>
-    __device__ __forceinline__ void add_values(uint32_t side, const LevelTable& table,
-                                               const Weights& w) {
+    __device__ __forceinline__ void add_values(const Slots& slots, uint32_t values,
+                                               const LevelTable& table, const Weights& w) {
         const uint32_t lane = opaque(threadIdx.x % 32), g = lane / 4, t = lane % 4;
-        const auto load = [side](uint32_t at) { return load_shared(side + at); };
 #pragma unroll
         for (int i = 0; i < kParts; ++i) {
 #pragma unroll
-            for (int tile = 0; tile < 2; ++tile) {
+            for (int tile = 0; tile < 2 * kUnits; ++tile) {
+                const int u = tile / 2;
+                const auto load = [&](uint32_t at) { return load_shared(slots[u] + values + at); };
                 uint32_t low[2][4], high[2][4];
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int k = 2 * tile + half;
+                    const int k = tile % 2 * 2 + half;
                     if constexpr (kBits <= 4) {
                         table.look_up_pairs<kBits>(v_indices<kHeadDim, kBits>(g, t, k, i, load),
                                                    low[half], high[half]);
@@ -107,7 +117,7 @@ struct WarpState {
 #pragma unroll
                     for (int n = 0; n < kTiles; ++n)
                         mma_f16(out[n][4 * i + b], {low[0][b], high[0][b], low[1][b], high[1][b]},
-                                w[n][tile]);
+                                w[u][n][tile % 2]);
             }
         }
     }
@@ -116,11 +126,11 @@ struct WarpState {
     __device__ __forceinline__ void weigh(Scores& s) {
 #pragma unroll
         for (int n = 0; n < kTiles; ++n) {
-            float top[2];
+            float top[2] = {kNoScore, kNoScore};
 #pragma unroll
-            for (int c = 0; c < 2; ++c)
-                top[c] =
-                    fmaxf(fmaxf(s[n][0][c], s[n][0][c + 2]), fmaxf(s[n][1][c], s[n][1][c + 2]));
+            for (int u = 0; u < kUnits; ++u)
+#pragma unroll
+                for (int i = 0; i < 8; ++i) top[i % 2] = fmaxf(top[i % 2], s[u][n][i / 4][i % 4]);
             if (__any_sync(0xffffffff, top[0] > max[n][0] + kSlackOctaves ||
                                            top[1] > max[n][1] + kSlackOctaves))
                 raise(n, top);
@@ -128,10 +138,13 @@ struct WarpState {
             for (int c = 0; c < 2; ++c) {
                 const float base = max[n][c] == kNoScore ? 0.0f : max[n][c];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    float& x = s[n][i / 2][c + i % 2 * 2];
-                    x = exp2_fast(x - base);
-                    sum[n][c] += x;
+                for (int u = 0; u < kUnits; ++u) {
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        float& x = s[u][n][i / 2][c + i % 2 * 2];
+                        x = exp2_fast(x - base);
+                        sum[n][c] += x;
+                    }
                 }
             }
         }

@@ -38,15 +38,6 @@ QUIRE_HOST_DEVICE constexpr uint32_t k_dim(int bits, uint32_t step, uint32_t t, 
     return 16 * step + (bits == 8 ? 2 * t + r % 2 + r / 2 * 8 : 4 * t + r);
 }
 
-// Bytes that are one run both in a page and in a slot.
-struct Piece {
-    uint32_t from = 0;   // in the page, for its first group of 16 tokens
-    uint32_t step = 0;   // to the same of the next group
-    uint32_t to = 0;     // in the slot
-    uint32_t bytes = 0;  // 0: there is no such piece
-    uint32_t group = 0;  // of the chunk: 0 or 1
-};
-
 template <uint32_t kHeadDim>
 struct ChunkMap {
     static_assert(kHeadDim % 32 == 0);
@@ -136,46 +127,37 @@ struct ChunkMap {
         return v_row(g, k, i) % (8 / w) * w;
     }
 
-    // Piece n of a chunk, n < 32; of pages of `tokens` tokens.
-    static QUIRE_HOST_DEVICE constexpr Piece piece(int k_bits, int v_bits, uint32_t tokens,
-                                                   uint32_t n) {
-        const codec::hot::Shape shape = {k_bits, v_bits, kHeadDim, tokens};
-        const auto k_planes = static_cast<uint32_t>(codec::hot::planes_of(k_bits).count);
-        const auto v_planes = static_cast<uint32_t>(codec::hot::planes_of(v_bits).count);
-        if (n < 2 * k_planes) {
-            const int plane = static_cast<int>(n / 2);
-            const uint32_t w = width_of(k_bits, plane), bytes = k_vectors(w) * kVectorBytes;
-            const auto from =
-                codec::hot::k_offset(shape) + codec::hot::plane_offset(shape, k_bits, plane);
-            return {static_cast<uint32_t>(from), bytes,
-                    k_plane(k_bits, plane) + k_piece(w, n % 2) * kVectorBytes, bytes, n % 2};
-        }
-        n -= 2 * k_planes;
-        if (n < 4 * v_planes) {
-            const int plane = static_cast<int>(n / 4);
-            const uint32_t w = width_of(v_bits, plane), bytes = v_vectors(w) * kVectorBytes;
-            const auto from = codec::hot::v_offset(shape) +
-                              codec::hot::plane_offset(shape, v_bits, plane) + n % 2 * bytes;
-            return {static_cast<uint32_t>(from), 2 * bytes,
-                    v_at(k_bits) + v_plane(v_bits, plane) + v_piece(w, n % 4) * kVectorBytes, bytes,
-                    n % 4 / 2};
-        }
-        n -= 4 * v_planes;
-        if (n >= 4) return {};
-        const auto from =
-            n < 2 ? codec::hot::k_scales_offset(shape) : codec::hot::v_scales_offset(shape);
-        return {static_cast<uint32_t>(from), 16, scales_at(k_bits, v_bits) + 16 * n, 16, n % 2};
-    }
-    // Of all pieces.
-    static QUIRE_HOST_DEVICE constexpr uint32_t chunk_bytes(int k_bits, int v_bits) {
-        return kChunkTokens * kHeadDim * static_cast<uint32_t>(k_bits + v_bits) / 8 +
-               2 * kChunkTokens;
-    }
-
- private:
     static QUIRE_HOST_DEVICE constexpr uint32_t width_of(int bits, int plane) {
         return static_cast<uint32_t>(codec::hot::planes_of(bits).width[plane]);
     }
 };
+
+// Which vectors of one side of a chunk lane `lane` copies: copy(group, to, from, step) for each.
+// to: byte of the side in the slot; from: byte of the side in the page, for the page's first group;
+// step: from a group of the page to the next one. tokens: of a page.
+template <uint32_t kHeadDim, int kBits, bool kKeys, int kPlane = 0, class Copy>
+QUIRE_HOST_DEVICE inline void copy_side(uint32_t lane, uint32_t tokens, Copy copy) {
+    using Map = ChunkMap<kHeadDim>;
+    constexpr uint32_t kWidth = Map::width_of(kBits, kPlane);
+    constexpr uint32_t kGroup = Map::k_vectors(kWidth);  // vectors; of V as many
+    constexpr uint32_t kPiece = kKeys ? kGroup : Map::v_vectors(kWidth);
+    constexpr uint32_t kPlaneAt = kKeys ? Map::k_plane(kBits, kPlane) : Map::v_plane(kBits, kPlane);
+    constexpr uint32_t kBefore = static_cast<uint32_t>(
+        kBits - codec::hot::plane_shift(kBits, kPlane) - static_cast<int>(kWidth));
+    const uint32_t plane = tokens * (kHeadDim * kBefore / 8);
+    QUIRE_UNROLL(32)
+    for (uint32_t first = 0; first < 2 * kGroup; first += 32) {
+        const uint32_t at = first + lane;
+        if (2 * kGroup % 32 != 0 && at >= 2 * kGroup) continue;
+        // Where pieces are whole warps', the compiler knows which one it is.
+        const uint32_t piece = kPiece % 32 == 0 ? first / kPiece : at / kPiece;
+        const uint32_t group = kGroup % 32 == 0 ? first / kGroup : at / kGroup;
+        const uint32_t begin = kKeys ? Map::k_piece(kWidth, piece) : Map::v_piece(kWidth, piece);
+        copy(group, kPlaneAt + (begin - piece * kPiece + at) * kVectorBytes,
+             plane + (at - group * kGroup) * kVectorBytes, kGroup * kVectorBytes);
+    }
+    if constexpr (kPlane + 1 < codec::hot::planes_of(kBits).count)
+        copy_side<kHeadDim, kBits, kKeys, kPlane + 1>(lane, tokens, copy);
+}
 
 }  // namespace quire::kernels::cuda

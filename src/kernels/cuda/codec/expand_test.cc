@@ -40,7 +40,7 @@ struct Page {
     std::vector<std::byte> bytes;
 };
 
-// Two groups of pages of `tokens` tokens, as a warp's lanes bring them.
+// Two groups of pages of `tokens` tokens in a slot.
 template <uint32_t kHeadDim, int kKeyBits, int kValueBits>
 struct Chunk {
     using Map = ChunkMap<kHeadDim>;
@@ -50,20 +50,26 @@ struct Chunk {
                 Page(kKeyBits, kValueBits, kHeadDim, tokens, seed + 1)},
           index{tokens / 16 - 1, 0},
           slot(Map::slot_bytes(kKeyBits, kValueBits)) {
-        std::vector<bool> filled(slot.size());
-        size_t bytes = 0;
-        for (uint32_t lane = 0; lane < 32; ++lane) {
-            const Piece piece = Map::piece(kKeyBits, kValueBits, tokens, lane);
-            EXPECT_EQ(piece.bytes % 16 + piece.from % 16 + piece.to % 16 + piece.step % 16, 0u);
-            for (uint32_t i = 0; i < piece.bytes; ++i) {
-                EXPECT_FALSE(filled[piece.to + i]) << "two pieces at " << piece.to + i;
-                filled[piece.to + i] = true;
-                slot[piece.to + i] =
-                    pages[piece.group].bytes[piece.from + index[piece.group] * piece.step + i];
-            }
-            bytes += piece.bytes;
-        }
-        EXPECT_EQ(bytes, Map::chunk_bytes(kKeyBits, kValueBits));
+        fill<kKeyBits, true>(0, hot::k_offset(pages[0].shape));
+        fill<kValueBits, false>(Map::v_at(kKeyBits), hot::v_offset(pages[0].shape));
+    }
+    // As a warp's lanes bring a side.
+    template <int kBits, bool kKeys>
+    void fill(uint32_t side, size_t page_side) {
+        std::set<uint32_t> filled;
+        for (uint32_t lane = 0; lane < 32; ++lane)
+            copy_side<kHeadDim, kBits, kKeys>(
+                lane, pages[0].shape.tokens,
+                [&](uint32_t group, uint32_t to, uint32_t from, uint32_t step) {
+                    EXPECT_EQ(to % 16 + from % 16 + step % 16, 0u);
+                    EXPECT_TRUE(filled.insert(to).second) << "two vectors at " << to;
+                    std::memcpy(slot.data() + side + to,
+                                pages[group].bytes.data() + page_side + from + index[group] * step,
+                                16);
+                });
+        EXPECT_EQ(filled.size(), size_t{2} * kHeadDim * kBits / 8);
+        EXPECT_LE(*filled.rbegin() + 16,
+                  kKeys ? Map::v_at(kBits) : Map::scales_at(kKeyBits, kBits) - side);
     }
     uint32_t code(bool keys, uint32_t token, uint32_t dim) const {
         const Page& page = pages[token / 16];
@@ -72,16 +78,6 @@ struct Chunk {
                                 hot::k_place(page.shape, in_page, dim))
                     : page.code(kValueBits, hot::v_offset(page.shape),
                                 hot::v_place(page.shape, in_page, dim));
-    }
-    void check_scales() const {
-        for (uint32_t t = 0; t < kChunkTokens; ++t) {
-            const Page& page = pages[t / 16];
-            const uint32_t in_page = index[t / 16] * 16 + t % 16;
-            const uint32_t at = Map::scales_at(kKeyBits, kValueBits) + t;
-            EXPECT_EQ(slot[at], page.bytes[hot::k_scales_offset(page.shape) + in_page]);
-            EXPECT_EQ(slot[at + kChunkTokens],
-                      page.bytes[hot::v_scales_offset(page.shape) + in_page]);
-        }
     }
     uint32_t word(uint32_t at) const {
         uint32_t out = 0;
@@ -120,7 +116,6 @@ class Banks {
 template <uint32_t kHeadDim, int kBits>
 void check_keys(uint32_t tokens) {
     const Chunk<kHeadDim, kBits, 10 - kBits> chunk(tokens, kBits * 1000u + kHeadDim);
-    chunk.check_scales();
     Banks banks;
     for (uint32_t lane = 0; lane < 32; ++lane) {
         const uint32_t g = lane / 4, t = lane % 4;

@@ -1,4 +1,4 @@
-// Loads from shared memory, and a fast power of two.
+// Loads from shared memory, copies into it that threads do not wait for, a fast power of two.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,18 @@ __device__ __forceinline__ uint2 look_up_two(uint32_t offset) {
         : "=r"(x.x), "=r"(x.y)
         : "r"(offset), "n"(kSharedStart));
     return x;
+}
+
+// 16 bytes from device memory, past the first-level cache. REQUIRES: both multiples of 16.
+__device__ __forceinline__ void copy_16(uint32_t to, const void* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
+}
+// Arrives once all of this thread's copies so far have landed.
+__device__ __forceinline__ void arrive_when_copied(Barrier* barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];"
+                 :
+                 : "r"(shared_address(&barrier->state))
+                 : "memory");
 }
 
 // The same number, which the compiler cannot see to be: what follows from it is computed where it
