@@ -18,7 +18,7 @@ command -v nvcc >/dev/null || {
 
 # 20091: tables of kernels, which host code of the same file uses in constant expressions only.
 # 445: a lambda with no other use of its template parameter than its body.
-flags=(${QUIRE_X:-} -std=c++20 -O3 -I. -Isrc --expt-relaxed-constexpr -fmad=false
+flags=(-std=c++20 -O3 -I. -Isrc --expt-relaxed-constexpr -fmad=false
        -diag-suppress 20091,445 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
 
 # source -> object; what ptxas says is kept beside it.

@@ -44,18 +44,20 @@ void launch_prepare(const DecodePlan& plan, CUstream_st* stream) {
     prepare_decode<<<1, kPrepareThreads, 0, stream>>>(plan);
 }
 
-int allow_shared(const void* kernel, size_t bytes) {
+int allow_shared(const void* kernel, std::atomic<uint64_t>* done) {
     int device = 0, reserved = 0;
     cudaFuncAttributes attributes;
     cudaError_t e = cudaGetDevice(&device);
+    const uint64_t bit = device < 64 ? uint64_t{1} << device : 0;
+    if (e == cudaSuccess && (done->load(std::memory_order_acquire) & bit) != 0) return 0;
     if (e == cudaSuccess)
         e = cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device);
     if (e == cudaSuccess) e = cudaFuncGetAttributes(&attributes, kernel);
     if (e == cudaSuccess && reserved + attributes.sharedSizeBytes != kSharedStart)
         e = cudaErrorNotSupported;
     if (e == cudaSuccess)
-        e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(bytes));
+        e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedMax);
+    if (e == cudaSuccess) done->fetch_or(bit, std::memory_order_release);
     return static_cast<int>(e);
 }
 

@@ -10,14 +10,15 @@
 
 namespace quire::kernels::cuda {
 
-inline constexpr size_t kSharedMax = 227 * 1024;
-
 template <int kHeadDim, int kTiles>
 struct DecodeShared {
     static constexpr int kWarps = decode_warps(kHeadDim, kTiles);
     uint2 q[kWarps][kTiles][kHeadDim / 16][32];  // query rows as operands of the products
     alignas(16) std::byte walks[kWarps][2][sizeof(ChunkWalk)];  // to be brought, and to be read
-    Barrier full[kSlotsMax];
+    WorkList list;
+    Barrier full[kWarps][2];  // for keys and for values
+    // Warps at a head that this block begins with a warp: in the midst of it, or with its first.
+    int32_t arrived[kWarps][2];
 
     __device__ ChunkWalk* walk(uint32_t warp, int i) {
         return reinterpret_cast<ChunkWalk*>(walks[warp][i]);
@@ -33,62 +34,53 @@ class DecodeWarp {
     static constexpr int kRows = kRowsOfTile * kTiles;
 
  public:
-    __device__ DecodeWarp(const DecodePlan& plan, const DecodeWorkspace& work, Shared* shared,
-                          uint32_t slots_at, uint32_t warp, int32_t worker)
+    __device__ DecodeWarp(const DecodePlan& plan, const DecodeWorkspace& work, const WorkList& list,
+                          int32_t block_workers, Shared* shared, uint32_t slots_at, uint32_t warp)
         : plan_(plan),
           p_(plan.p),
-          partials_(work.partials),
+          work_(work),
+          list_(list),
+          block_workers_(block_workers),
+          worker_(static_cast<int32_t>(blockIdx.x) * block_workers + static_cast<int32_t>(warp)),
+          shared_(*shared),
           now_(*shared->walk(warp, 1)),
           q_(&shared->q[warp][0][0][0]),
-          worker_(worker),
           k_table_(true, plan.p.k_bits),
           v_table_(false, plan.p.v_bits),
-          feed_(plan, shared->full + warp * static_cast<uint32_t>(plan.slots),
-                shared->walk(warp, 0),
-                slots_at + warp * static_cast<uint32_t>(plan.slots) * plan.slot_bytes) {}
+          feed_(plan, shared->full[warp], shared->walk(warp, 0),
+                slots_at + warp * kUnits * plan.slot_bytes) {
+#pragma unroll
+        for (int u = 0; u < kUnits; ++u) slots_[u] = feed_.slot(u);
+    }
 
     __device__ __forceinline__ void run() {
-        for (int32_t ahead = 0; ahead < plan_.slots; ++ahead) feed_.bring(feed_.find(ahead), ahead);
+        typename Feed<kHeadDim, kUnits>::Found found;
+        feed_.find(0, found);
+        feed_.bring_keys(found);
+        feed_.bring_values(found);
         int32_t chunk = 0;
-        RingPlace place;
+        uint32_t parity = 0;
         while (next_segment()) {
             load_queries();
             const KeySpan keys = now_.keys;
             const int32_t start = now_.token, last = now_.last;
-            while (chunk < last) {
-                const int32_t token = start + chunk * kChunkKeys;
-                int32_t slot[kUnits];
-                typename State::Slots slots;
-                FoundChunk found[kUnits];
-#pragma unroll
-                for (int u = 0; u < kUnits; ++u) found[u] = feed_.find(chunk + plan_.slots + u);
-#pragma unroll
-                for (int u = 0; u < kUnits; ++u) {
-                    feed_.wait(place.slot, place.parity);
-                    slot[u] = place.slot;
-                    slots[u] = feed_.address(place.slot);
-                    place.forward(plan_.slots);
-                }
-                attend(keys, token, slots);
-#pragma unroll
-                for (int u = 0; u < kUnits; ++u) feed_.bring(found[u], slot[u]);
-                chunk += kUnits;
+            for (; chunk < last; chunk += kUnits, parity ^= 1) {
+                feed_.find(chunk + kUnits, found);
+                typename State::Weights weights;
+                feed_.wait_keys(parity);
+                weigh_keys(keys, start + chunk * kChunkKeys, weights);
+                feed_.bring_keys(found);
+                feed_.wait_values(parity);
+                with_bits(p_.v_bits, [&]<int kBits>() {
+                    state_.template add_values<kBits>(slots_, plan_.slot_values, v_table_, weights);
+                });
+                feed_.bring_values(found);
             }
             leave_partial();
         }
     }
 
  private:
-    struct RingPlace {
-        int32_t slot = 0;
-        uint32_t parity = 0;
-        __device__ __forceinline__ void forward(int32_t slots) {
-            if (++slot < slots) return;
-            slot = 0;
-            parity ^= 1;
-        }
-    };
-
     __device__ bool next_segment() {
         __syncwarp();
         if (lane() == 0) now_.next(plan_);
@@ -107,16 +99,25 @@ class DecodeWarp {
         const float norm = unit * codec::hot::hadamard_norm(codec::hot::hadamard_block(kHeadDim));
         const RowsOfPass rows = this->rows();
         auto* halves = reinterpret_cast<__half*>(q_);
-        for (int row = 0; row < kRows; ++row) {
-            WarpRow<kHeadDim> x = {};
-            const int64_t at = rows.at(p_, row, p_.q_token_stride, p_.q_head_stride);
+        constexpr int kAtOnce = kHeadDim <= 128 ? 8 : 4;  // so many rows are on their way
+        for (int first = 0; first < kRows; first += kAtOnce) {
+            WarpRow<kHeadDim> x[kAtOnce] = {};
 #pragma unroll
-            for (int i = 0; i < WarpRow<kHeadDim>::kOwn; ++i)
-                if (rows.has(row)) x.x[i] = load_number(p_.q, p_.element, at + lane() + 32 * i);
-            x.rotate();
+            for (int r = 0; r < kAtOnce; ++r) {
+                if (!rows.has(first + r)) continue;
+                const int64_t at = rows.at(p_, first + r, p_.q_token_stride, p_.q_head_stride);
 #pragma unroll
-            for (int i = 0; i < WarpRow<kHeadDim>::kOwn; ++i)
-                halves[operand_at(row, lane() + 32 * i)] = __float2half_rn(x.x[i] * norm);
+                for (int i = 0; i < WarpRow<kHeadDim>::kOwn; ++i)
+                    x[r].x[i] = load_number(p_.q, p_.element, at + lane() + 32 * i);
+            }
+#pragma unroll
+            for (int r = 0; r < kAtOnce; ++r) {
+                x[r].rotate();
+#pragma unroll
+                for (int i = 0; i < WarpRow<kHeadDim>::kOwn; ++i)
+                    halves[operand_at(first + r, lane() + 32 * i)] =
+                        __float2half_rn(x[r].x[i] * norm);
+            }
         }
         __syncwarp();
         state_.clear();
@@ -130,11 +131,11 @@ class DecodeWarp {
         return (step * 32 + row % kRowsOfTile * 4 + t) * 4 + r;
     }
 
-    __device__ __forceinline__ void attend(const KeySpan& keys, int32_t token,
-                                           const typename State::Slots& slots) {
+    __device__ __forceinline__ void weigh_keys(const KeySpan& keys, int32_t token,
+                                               typename State::Weights& weights) {
         typename State::Scores scores = {};
         with_bits(p_.k_bits, [&]<int kBits>() {
-            state_.template add_scores<kBits>(slots, k_table_, q_, scores);
+            state_.template add_scores<kBits>(slots_, k_table_, q_, scores);
         });
         uint32_t v_units[kUnits];
         const int32_t first_end = keys.end - p_.n_queries + 1;  // of the first query's keys
@@ -143,7 +144,7 @@ class DecodeWarp {
 #pragma unroll
         for (int u = 0; u < kUnits; ++u) {
             const uint32_t scales =
-                slots[u] + plan_.slot_scales + first_token(threadIdx.x % 32 / 4);
+                slots_[u] + plan_.slot_scales + first_token(threadIdx.x % 32 / 4);
             scale_scores(load_shared(scales), scores[u]);
             v_units[u] = load_shared(scales + kChunkTokens);
         }
@@ -153,11 +154,7 @@ class DecodeWarp {
                 v_units[u] = hide(keys, token + u * kChunkKeys, v_units[u], scores[u]);
         }
         state_.weigh(scores);
-        typename State::Weights weights;
         pack_weights(v_units, scores, weights);
-        with_bits(p_.v_bits, [&]<int kBits>() {
-            state_.template add_values<kBits>(slots, plan_.slot_values, v_table_, weights);
-        });
     }
 
     // Score i of a lane's tile: token row i / 2, query row 2t + i % 2.
@@ -233,22 +230,57 @@ class DecodeWarp {
         }
     }
 
-    // What this warp has of the segment, to the workspace; a segment that is whole, from there out.
+    __device__ float* partial_at(int32_t slot) const {
+        return work_.partials + slot * partial_floats(kRows, kHeadDim);
+    }
+
+    // What this warp has of the segment, to the workspace; from there, if it is all there is, out.
     __device__ void leave_partial() {
         const Segment& segment = now_.segment;
-        const int32_t slot = segment.whole ? 2 * plan_.workers_max + worker_ : segment.slot;
-        float* to = partials_ + slot * partial_floats(kRows, kHeadDim);
-        leave_sums(to);
-        if (!segment.whole) return;
-        __syncwarp();
+        if (segment.whole) {
+            float* own = partial_at(2 * plan_.workers_max + worker_);
+            leave_sums(own);
+            __syncwarp();
+            write_rows(own);
+            return;
+        }
+        leave_sums(partial_at(segment.slot));
+        const SharedHead head(list_, segment, block_workers_);
+        float* to = partial_at(head.slot(list_, head.first));
+        if (head.last > head.first) {
+            const bool begins = head.first == head.first_worker;
+            int32_t* counter = shared_.arrived[head.first % block_workers_] + (begins ? 1 : 0);
+            const int32_t n = head.last - head.first + 1;
+            if (!arrive_last(counter, n)) return;
+            merge_parts<kHeadDim, kRows>(
+                n, [&](int32_t i) { return partial_at(head.slot(list_, head.first + i)); }, to);
+        }
+        const int32_t first_block = head.first_worker / block_workers_;
+        const int32_t blocks = head.last_worker / block_workers_ - first_block + 1;
+        if (blocks > 1) {
+            if (!arrive_last(work_.arrived + head.first_worker, blocks)) return;
+            to = partial_at(head.slot(list_, head.first_worker));
+            merge_parts<kHeadDim, kRows>(
+                blocks,
+                [&](int32_t i) {
+                    const int32_t at = max(head.first_worker, (first_block + i) * block_workers_);
+                    return partial_at(head.slot(list_, at));
+                },
+                to);
+        }
+        write_rows(to);
+    }
+
+    // All rows of the pass, from where they have been put together.
+    __device__ void write_rows(const float* from) {
         const RowsOfPass rows = this->rows();
         for (int32_t row = 0; row < kRows && rows.has(row); ++row) {
             WarpRow<kHeadDim> sums;
 #pragma unroll
             for (int i = 0; i < WarpRow<kHeadDim>::kOwn; ++i)
-                sums.x[i] = to[row * kHeadDim + lane() + 32 * i];
-            write_row(p_, rows, row, sums, to[kRows * kHeadDim + row],
-                      to[kRows * (kHeadDim + 1) + row]);
+                sums.x[i] = __ldcg(from + row * kHeadDim + lane() + 32 * i);
+            write_row(p_, rows, row, sums, __ldcg(from + kRows * kHeadDim + row),
+                      __ldcg(from + kRows * (kHeadDim + 1) + row));
         }
         __syncwarp();
     }
@@ -290,12 +322,15 @@ class DecodeWarp {
 
     const DecodePlan& plan_;
     const DecodeParams& p_;
-    float* const partials_;
+    const DecodeWorkspace work_;
+    const WorkList& list_;  // in shared memory
+    const int32_t block_workers_, worker_;
+    Shared& shared_;
     ChunkWalk& now_;
     uint2* const q_;  // [kTiles][steps][32]
-    const int32_t worker_;
     const LevelTable k_table_, v_table_;
-    Feed<kHeadDim> feed_;
+    Feed<kHeadDim, kUnits> feed_;
+    typename State::Slots slots_;
     State state_;
 };
 
@@ -309,29 +344,31 @@ __global__ void __launch_bounds__(32 * decode_warps(kHeadDim, kTiles), 1)
     Shared& shared = *reinterpret_cast<Shared*>(decode_memory + plan.table_bytes);
     std::byte* slots = decode_memory + plan.table_bytes + kDecodeSharedBytes<kHeadDim, kTiles>;
     const DecodeWorkspace work = divide_workspace(plan.p, plan.workers_max);
-    WorkList list = {work.first_tiles, plan.p.n_requests, plan.p.kv_heads * plan.passes, 0};
-    // As few warps of each block as have a tile each, so that all blocks work.
-    const auto blocks = static_cast<int64_t>(gridDim.x);
-    const auto each = static_cast<int32_t>(
-        max(int64_t{1}, min(int64_t{plan.warps}, (list.tiles() + blocks - 1) / blocks)));
-    list.n_workers = each * static_cast<int32_t>(gridDim.x);
+    // As few warps of each block as have a tile each, so that all blocks work; as many for each
+    // scheduler of a multiprocessor.
+    const int32_t heads = plan.p.kv_heads * plan.passes;
+    const auto blocks = static_cast<int32_t>(gridDim.x);
+    const int32_t tiles = work.first_tiles[plan.p.n_requests] * heads;
+    const int32_t each = max(1, min(plan.warps, (tiles + blocks - 1) / blocks));
+    const WorkList list(work.first_tiles, plan.p.n_requests, heads, each * blocks);
 
     fill_table(plan.p.k_bits, plan.p.v_bits);
     const uint32_t warp = threadIdx.x / 32;
     const int32_t worker = static_cast<int32_t>(blockIdx.x) * each + static_cast<int32_t>(warp);
     const bool works = static_cast<int32_t>(warp) < each && worker < list.busy();
-    if (threadIdx.x < plan.warps * plan.slots) shared.full[threadIdx.x].init(32);
+    if (threadIdx.x == 0) shared.list = list;
+    if (threadIdx.x < 2 * Shared::kWarps) {
+        shared.full[threadIdx.x / 2][threadIdx.x % 2].init(32);
+        shared.arrived[threadIdx.x / 2][threadIdx.x % 2] = 0;
+    }
     if (threadIdx.x % 32 < 2 && works)
         *shared.walk(warp, static_cast<int>(threadIdx.x % 32)) = ChunkWalk(list, worker);
     fence_barriers();
     __syncthreads();
     if (works)
-        DecodeWarp<kHeadDim, kTiles>(plan, work, &shared, shared_address(slots), warp, worker)
+        DecodeWarp<kHeadDim, kTiles>(plan, work, shared.list, each, &shared, shared_address(slots),
+                                     warp)
             .run();
-    __threadfence();
-    __syncthreads();
-    Merger<kHeadDim, kRowsOfTile * kTiles>(plan, list, work, each, reinterpret_cast<float*>(slots))
-        .run();
 }
 
 template <int kHeadDim, int kTiles>
@@ -340,7 +377,7 @@ DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
     constexpr int32_t kUnits = decode_units(kHeadDim, kTiles);
     constexpr int32_t kWarps = decode_warps(kHeadDim, kTiles);
     constexpr size_t kRoom = kSharedMax - kDecodeSharedBytes<kHeadDim, kTiles>;
-    static_assert((kRoom - kTableBytes) / Map::slot_bytes(8, 5) > kUnits);
+    static_assert((kRoom - kTableBytes) / Map::slot_bytes(8, 5) >= 4 * kUnits);
     const codec::hot::Shape shape = {p.k_bits, p.v_bits, kHeadDim,
                                      static_cast<uint32_t>(p.block_tokens)};
     DecodePlan plan;
@@ -357,22 +394,21 @@ DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
     plan.page_v_scales = static_cast<uint32_t>(codec::hot::v_scales_offset(shape));
     plan.block_stride = static_cast<uint32_t>(p.block_stride);
     while (16 << plan.group_shift < p.block_tokens) ++plan.group_shift;
-    // A slot more than is read at once, at least, and fewer warps where slots are large.
-    const auto slots = static_cast<int32_t>((kRoom - plan.table_bytes) / plan.slot_bytes);
-    const int32_t warps = slots / (kUnits + 1);
-    plan.warps = warps < kWarps ? warps : kWarps;
-    plan.slots = slots / plan.warps;
-    if (plan.slots * plan.warps > kSlotsMax) plan.slots = kSlotsMax / plan.warps;
+    // Fewer warps where slots are large.
+    const auto warps = static_cast<int32_t>((kRoom - plan.table_bytes) / plan.slot_bytes / kUnits);
+    plan.warps = warps >= kWarps ? kWarps : warps >= 4 ? warps / 4 * 4 : warps;
     return plan;
 }
 
 template <int kHeadDim, int kTiles>
 int launch_decode(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
     const DecodePlan plan = plan_decode<kHeadDim, kTiles>(p, blocks);
-    const size_t shared = plan.table_bytes + kDecodeSharedBytes<kHeadDim, kTiles> +
-                          static_cast<size_t>(plan.warps * plan.slots) * plan.slot_bytes;
+    const size_t shared =
+        plan.table_bytes + kDecodeSharedBytes<kHeadDim, kTiles> +
+        static_cast<size_t>(plan.warps * decode_units(kHeadDim, kTiles)) * plan.slot_bytes;
     const auto kernel = decode_kernel<kHeadDim, kTiles>;
-    if (const int e = allow_shared(reinterpret_cast<const void*>(kernel), shared)) return e;
+    static std::atomic<uint64_t> allowed{0};
+    if (const int e = allow_shared(reinterpret_cast<const void*>(kernel), &allowed)) return e;
     launch_prepare(plan, stream);
     kernel<<<static_cast<uint32_t>(blocks), 32 * decode_warps(kHeadDim, kTiles), shared, stream>>>(
         plan);

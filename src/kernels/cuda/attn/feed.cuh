@@ -1,5 +1,7 @@
 // How keys come to a warp of a decode: through slots of its own in shared memory, filled by copies
-// that nobody waits for but who reads the slot. While it reads some, others are on their way.
+// that nobody waits for but who reads the slot. Keys and values of a slot come and are read apart:
+// while a warp reads values, the next keys are on their way to where the last ones were, and while
+// it reads those, the next values.
 //
 // Bulk copies were tried: a piece of a plane each, ten to twenty a chunk. A warp issues them one
 // after the other, ten instructions each, and was slower than with a thread for every 16 bytes.
@@ -42,99 +44,121 @@ struct ChunkWalk {
     }
 };
 
-// Where a chunk is: block numbers of its two groups of 16 tokens, and which group of the page.
+// Where a chunk is: the block of its two groups of 16 tokens, or of the first one where a block has
+// one group only, and which groups of the page they are. Blocks are still on their way from memory:
+// nobody looks at them before he has to.
 struct FoundChunk {
     const std::byte* pages;  // block 0's, of the KV head
-    uint32_t block[2], index[2];
+    int32_t block, next_block;
+    uint32_t index[2];
     int32_t keys;  // in it; below 0: it is no chunk of this worker's
 };
 
-// One warp's slots.
-template <int kHeadDim>
+// One warp's slots, of which it reads kUnits at once.
+template <int kHeadDim, int kUnits>
 class Feed {
     using Map = ChunkMap<kHeadDim>;
+    static constexpr uint32_t kScales = codec::hot::kLanes;  // bytes of a group
 
  public:
-    // walk: of this warp alone, in shared memory. slots_at: the first slot.
+    using Found = FoundChunk[kUnits];
+
+    // full: barriers for keys and values of each unit; walk: of this warp alone; both in shared
+    // memory, as the slots are.
     __device__ Feed(const DecodePlan& plan, Barrier* full, ChunkWalk* walk, uint32_t slots_at)
         : plan_(plan), full_(full), walk_(walk), slots_at_(slots_at) {}
 
-    __device__ __forceinline__ uint32_t address(int32_t slot) const {
-        return slots_at_ + static_cast<uint32_t>(slot) * plan_.slot_bytes;
+    __device__ __forceinline__ uint32_t slot(int u) const {
+        return slots_at_ + static_cast<uint32_t>(u) * plan_.slot_bytes;
     }
-    __device__ __forceinline__ void wait(int32_t slot, uint32_t parity) const {
-        full_[slot].wait(parity);
-    }
+    __device__ __forceinline__ void wait_keys(uint32_t parity) const { full_[0].wait(parity); }
+    __device__ __forceinline__ void wait_values(uint32_t parity) const { full_[1].wait(parity); }
 
-    // Chunks come in order. All lanes.
-    __device__ __forceinline__ FoundChunk find(int32_t chunk) {
+    // Where chunks `chunk` and after it are. Chunks come in order. All lanes.
+    __device__ __forceinline__ void find(int32_t chunk, Found& found) {
         while (chunk >= walk_->last) {
             __syncwarp();
             if (threadIdx.x % 32 == 0) walk_->next(plan_);
             __syncwarp();
         }
-        FoundChunk found;
+#pragma unroll
+        for (int u = 0; u < kUnits; ++u) find_one(chunk + u, found[u]);
+    }
+
+    // Keys of what was found, and all scales. All lanes, which no longer read those.
+    __device__ __forceinline__ void bring_keys(const Found& found) const {
+        if (found[0].keys < 0) return;
+        __syncwarp();
+        bring_side<true>(found, plan_.p.k_bits, 0, 0);
+        bring_scales(found);
+        arrive_when_copied(&full_[0]);
+    }
+    __device__ __forceinline__ void bring_values(const Found& found) const {
+        if (found[0].keys < 0) return;
+        __syncwarp();
+        bring_side<false>(found, plan_.p.v_bits, plan_.slot_values, plan_.page_values);
+        arrive_when_copied(&full_[1]);
+    }
+
+ private:
+    __device__ __forceinline__ void find_one(int32_t chunk, FoundChunk& found) const {
         found.keys = -1;
-        if (!walk_->more) return found;
+        if (!walk_->more) return;
         const int32_t token = walk_->token + chunk * kChunkKeys;
         found.keys = token + kChunkKeys > walk_->keys.begin ? max(walk_->keys.end - token, 0) : 0;
-        if (found.keys == 0) return found;
+        if (found.keys == 0) return;
         const auto group = static_cast<uint32_t>(token) / codec::hot::kLanes;
         const uint32_t mask = (1u << plan_.group_shift) - 1;
         const int32_t* blocks = walk_->blocks;
         found.pages = walk_->pages;
         found.index[0] = group & mask;
         found.index[1] = found.index[0] + 1;
-        found.block[0] = static_cast<uint32_t>(__ldg(blocks + (group >> plan_.group_shift)));
-        found.block[1] = found.block[0];
+        found.block = __ldg(blocks + (group >> plan_.group_shift));
         if (plan_.group_shift == 0) {  // behind the last key there may be no page
-            found.block[1] = found.keys > static_cast<int32_t>(codec::hot::kLanes)
-                                 ? static_cast<uint32_t>(__ldg(blocks + group + 1))
-                                 : found.block[0];
+            const bool is_there = found.keys > static_cast<int32_t>(codec::hot::kLanes);
+            found.next_block = __ldg(blocks + group + (is_there ? 1 : 0));
             found.index[1] = 0;
         }
-        return found;
     }
 
-    // Brings what was found. All lanes, which no longer read the slot.
-    __device__ __forceinline__ void bring(const FoundChunk& found, int32_t slot) const {
-        if (found.keys < 0) return;
-        __syncwarp();
-        if (found.keys > 0) copy(found, address(slot));
-        arrive_when_copied(&full_[slot]);
-    }
-
- private:
-    __device__ __forceinline__ void copy(const FoundChunk& found, uint32_t slot) const {
+    template <bool kKeys>
+    __device__ __forceinline__ void bring_side(const Found& found, int bits, uint32_t slot_side,
+                                               uint32_t page_side) const {
         const uint32_t lane = opaque(threadIdx.x % 32);
         const auto tokens = static_cast<uint32_t>(plan_.p.block_tokens);
-        const std::byte* pages[2] = {page(found, 0), page(found, 1)};
-        with_bits(plan_.p.k_bits, [&]<int kBits>() {
-            copy_side<kHeadDim, kBits, true>(
-                lane, tokens, [&](uint32_t group, uint32_t to, uint32_t from, uint32_t step) {
-                    copy_16(slot + to, (group == 0 ? pages[0] : pages[1]) +
-                                           (group == 0 ? found.index[0] : found.index[1]) * step +
-                                           from);
+        with_bits(bits, [&]<int kBits>() {
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u) {
+                if (found[u].keys == 0) continue;
+                const uint32_t to = slot(u) + slot_side;
+                const std::byte* pages[2] = {page(found[u], false), page(found[u], true)};
+                copy_side<kHeadDim, kBits, kKeys>(lane, tokens, [&](const VectorCopy& copy) {
+                    const std::byte* from =
+                        (copy.group == 0 ? pages[0] : pages[1]) +
+                        (page_side + copy.from +
+                         (copy.group == 0 ? found[u].index[0] : found[u].index[1]) * copy.step);
+                    copy_16(to + copy.to + copy.to_constant, from + copy.from_constant);
                 });
+            }
         });
-        const uint32_t values = slot + plan_.slot_values;
-        with_bits(plan_.p.v_bits, [&]<int kBits>() {
-            copy_side<kHeadDim, kBits, false>(
-                lane, tokens, [&](uint32_t group, uint32_t to, uint32_t from, uint32_t step) {
-                    copy_16(values + to, (group == 0 ? pages[0] : pages[1]) + plan_.page_values +
-                                             (group == 0 ? found.index[0] : found.index[1]) * step +
-                                             from);
-                });
-        });
-        if (lane >= 4) return;  // a group's scales of one side each
-        const bool odd = lane % 2 != 0;
-        copy_16(slot + plan_.slot_scales + lane * codec::hot::kLanes,
-                (odd ? pages[1] : pages[0]) +
-                    (odd ? found.index[1] : found.index[0]) * codec::hot::kLanes +
-                    (lane < 2 ? plan_.page_k_scales : plan_.page_v_scales));
     }
-    __device__ __forceinline__ const std::byte* page(const FoundChunk& found, int i) const {
-        return found.pages + uint64_t{found.block[i]} * plan_.block_stride;
+    // A lane each for a group's scales of one side.
+    __device__ __forceinline__ void bring_scales(const Found& found) const {
+        const uint32_t lane = threadIdx.x % 32;
+        if (lane >= 4) return;
+        const bool odd = lane % 2 != 0;
+        const uint32_t side = lane < 2 ? plan_.page_k_scales : plan_.page_v_scales;
+#pragma unroll
+        for (int u = 0; u < kUnits; ++u) {
+            if (found[u].keys == 0) continue;
+            copy_16(slot(u) + plan_.slot_scales + lane * kScales,
+                    page(found[u], odd) +
+                        (side + (odd ? found[u].index[1] : found[u].index[0]) * kScales));
+        }
+    }
+    __device__ __forceinline__ const std::byte* page(const FoundChunk& found, bool second) const {
+        const int32_t block = second && plan_.group_shift == 0 ? found.next_block : found.block;
+        return found.pages + uint64_t{static_cast<uint32_t>(block)} * plan_.block_stride;
     }
 
     const DecodePlan& plan_;

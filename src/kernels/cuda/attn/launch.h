@@ -1,22 +1,21 @@
 // What the units of a decode share: how work is cut, and who launches what. Host and device.
 #pragma once
 
+#include <atomic>
+
 #include "kernels/cuda/attn/decode.h"
 #include "kernels/cuda/codec/chunk.h"
 #include "kernels/cuda/sched/work_list.h"
 
 namespace quire::kernels::cuda {
 
+inline constexpr size_t kSharedMax = 227 * 1024;  // of a block
 inline constexpr int kRowsOfTile = 8;
 inline constexpr auto kChunkKeys = static_cast<int32_t>(kChunkTokens);
-inline constexpr int32_t kSlotsMax = 128;
 
-#ifndef QUIRE_WARPS
-#define QUIRE_WARPS 12
-#endif
-// Warps of a block: as many as find registers for what they keep under way.
+// Warps of a block: as many as find registers for what they have under way.
 QUIRE_HOST_DEVICE constexpr int32_t decode_warps(int32_t head_dim, int32_t row_tiles) {
-    return head_dim * row_tiles <= 128 ? QUIRE_WARPS : 8;
+    return (head_dim == 64 || head_dim == 128) && head_dim * row_tiles <= 128 ? 12 : 8;
 }
 
 // Chunks that a warp works on at once, where registers last: while one waits the other does not.
@@ -53,7 +52,6 @@ struct DecodePlan {
     DecodeParams p;
     int32_t passes = 1;
     int32_t warps = 0;         // of a block, that have slots
-    int32_t slots = 0;         // of a warp
     int32_t tile_tokens = 0;   // of the work list
     int32_t workers_max = 0;   // in all
     uint32_t table_bytes = 0;  // of levels
@@ -70,9 +68,10 @@ struct DecodePlan {
 // Queues the kernel that makes the work list.
 void launch_prepare(const DecodePlan& plan, CUstream_st* stream);
 
-// Lets a kernel have so much dynamic shared memory, and makes sure that it begins where the kernel
-// takes it to. Returns the CUDA runtime's error code, 0 for none.
-int allow_shared(const void* kernel, size_t bytes);
+// Lets a kernel have as much dynamic shared memory as there is, and makes sure that it begins where
+// the kernel takes it to. Asking the driver takes longer than a short decode: once for every device
+// is enough, and `done` says for which. Returns the CUDA runtime's error code, 0 for none.
+int allow_shared(const void* kernel, std::atomic<uint64_t>* done);
 
 // Both kernels, for one head_dim and number of row tiles; a file each.
 template <int kHeadDim, int kTiles>

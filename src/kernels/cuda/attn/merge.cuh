@@ -1,9 +1,8 @@
-// What a block does when its warps have read their keys: it puts together results of heads that
-// several workers share.
+// How results of a head that several workers share become one.
 //
-// A head's workers follow each other, so each block merges those of its own first. A head that
-// other blocks share too is merged once more, by the block that arrives last. Both add in the order
-// of workers: it makes no difference who is last.
+// A head's workers follow each other, so those of one block merge theirs first: the last of them to
+// arrive does. Where the head goes on in other blocks, the last block to arrive merges once more.
+// Both add in the order of workers: it makes no difference who is last. Nobody waits.
 #pragma once
 
 #include "kernels/cuda/attn/rows.cuh"
@@ -11,21 +10,18 @@
 
 namespace quire::kernels::cuda {
 
-// A head (of one request and pass) in the work list.
-struct HeadSpan {
-    int32_t request = 0, head = 0;
-    int64_t first = 0, last = 0;  // tiles
-    int32_t first_worker = 0, last_worker = 0;
+// A head (of one request and pass) in the work list, and who shares it.
+struct SharedHead {
+    int32_t first_worker, last_worker;  // of all
+    int32_t first, last;                // of this block
 
-    __device__ HeadSpan(const WorkList& list, int64_t tile) {
-        request = list.request_of(tile);
-        const int64_t n = list.first_tiles[request + 1] - list.first_tiles[request];
-        const int64_t begin = int64_t{list.first_tiles[request]} * list.n_heads;
-        head = static_cast<int32_t>((tile - begin) / n);
-        first = begin + head * n;
-        last = first + n;
-        first_worker = list.worker_of(first);
-        last_worker = list.worker_of(last - 1);
+    __device__ SharedHead(const WorkList& list, const Segment& segment, int32_t block_workers) {
+        const int32_t begin = list.first_tile_of(segment.request, segment.head);
+        first_worker = list.worker_of(begin);
+        last_worker = list.worker_of(begin + list.tiles_of_head(segment.request) - 1);
+        const int32_t block = static_cast<int32_t>(blockIdx.x) * block_workers;
+        first = max(first_worker, block);
+        last = min(last_worker, block + block_workers - 1);
     }
     // Where a worker's part of it is.
     __device__ int32_t slot(const WorkList& list, int32_t worker) const {
@@ -33,144 +29,72 @@ struct HeadSpan {
     }
 };
 
-template <int kHeadDim, int kRows>
-class Merger {
-    static constexpr int kNumbers = kRows * kHeadDim;
-
- public:
-    // scratch: shared memory that nobody else uses any more.
-    __device__ Merger(const DecodePlan& plan, const WorkList& list, const DecodeWorkspace& work,
-                      int32_t block_workers, float* scratch)
-        : plan_(plan),
-          list_(list),
-          work_(work),
-          block_workers_(block_workers),
-          sums_(scratch),
-          tops_(scratch + kNumbers),
-          weights_(tops_ + kRows),
-          is_last_(reinterpret_cast<int32_t*>(weights_ + kRows)),
-          keeps_(weights_ + kRows + 4) {}
-
-    // All threads, after a barrier.
-    __device__ void run() {
-        const int32_t begin = static_cast<int32_t>(blockIdx.x) * block_workers_;
-        const int32_t end = min(begin + block_workers_, list_.busy());
-        for (int32_t at = begin; at <= end && at < list_.busy();) {
-            const HeadSpan head(list_, list_.first_of(at));
-            // Worker `at` goes on with a head that an earlier one began, or begins one of its own.
-            if (head.first == list_.first_of(at)) {
-                ++at;
-                continue;
-            }
-            const int32_t first = max(head.first_worker, begin);
-            const int32_t last = min(head.last_worker, end - 1);
-            if (first <= last) merge_own(head, first, last);
-            at = head.last_worker + 1;
-        }
-    }
-
- private:
-    __device__ const float* partial(int32_t slot) const {
-        return work_.partials + slot * partial_floats(kRows, kHeadDim);
-    }
-
-    __device__ void merge_own(const HeadSpan& head, int32_t first, int32_t last) {
-        add_up(last - first + 1, [&](int32_t i) { return partial(head.slot(list_, first + i)); });
-        const int32_t first_block = head.first_worker / block_workers_;
-        const int32_t blocks = head.last_worker / block_workers_ - first_block + 1;
-        if (blocks > 1) {
-            leave(head.slot(list_, first));
-            if (!is_last(head.first_worker, blocks)) return;
-            add_up(blocks, [&](int32_t i) {
-                const int32_t worker = max(head.first_worker, (first_block + i) * block_workers_);
-                return partial(head.slot(list_, worker));
-            });
-        }
-        write(head);
-    }
-
-    // Into sums_, tops_ and weights_.
-    template <class PartAt>
-    __device__ void add_up(int32_t n, PartAt part_at) {
-        __syncthreads();
-        float* part_tops = keeps_ + n * kRows;
-        for (int32_t i = static_cast<int32_t>(threadIdx.x); i < n * kRows;
-             i += static_cast<int32_t>(blockDim.x)) {
-            const float* part = part_at(i / kRows) + kNumbers + i % kRows;
-            part_tops[i] = __ldcg(part);
-            keeps_[i] = __ldcg(part + kRows);
-        }
-        __syncthreads();
-        for (int32_t row = static_cast<int32_t>(threadIdx.x); row < kRows;
-             row += static_cast<int32_t>(blockDim.x)) {
-            float top = -INFINITY, weight = 0;
-            for (int32_t i = 0; i < n; ++i) top = fmaxf(top, part_tops[i * kRows + row]);
-            for (int32_t i = 0; i < n; ++i) {
-                const float keep =
-                    exp2_fast(part_tops[i * kRows + row] - (top == -INFINITY ? 0.0f : top));
-                weight += keeps_[i * kRows + row] * keep;
-                keeps_[i * kRows + row] = keep;
-            }
-            tops_[row] = top;
-            weights_[row] = weight;
-        }
-        __syncthreads();
-        for (int32_t i = static_cast<int32_t>(threadIdx.x); i < kNumbers / 4;
-             i += static_cast<int32_t>(blockDim.x)) {
-            float4 sum = {};
-#pragma unroll 4
-            for (int32_t w = 0; w < n; ++w) {
-                const float4 x = __ldcg(reinterpret_cast<const float4*>(part_at(w)) + i);
-                const float keep = keeps_[w * kRows + i * 4 / kHeadDim];
-                sum.x += x.x * keep;
-                sum.y += x.y * keep;
-                sum.z += x.z * keep;
-                sum.w += x.w * keep;
-            }
-            reinterpret_cast<float4*>(sums_)[i] = sum;
-        }
-        __syncthreads();
-    }
-
-    __device__ void leave(int32_t slot) {
-        float* to = work_.partials + slot * partial_floats(kRows, kHeadDim);
-        for (int32_t i = static_cast<int32_t>(threadIdx.x); i < kNumbers + 2 * kRows;
-             i += static_cast<int32_t>(blockDim.x))
-            to[i] = sums_[i];
-        __threadfence();
-        __syncthreads();
-    }
-
-    __device__ bool is_last(int32_t first_worker, int32_t blocks) {
-        if (threadIdx.x == 0) *is_last_ = atomicAdd(work_.arrived + first_worker, 1) + 1 == blocks;
-        __syncthreads();
-        __threadfence();
-        return *is_last_ != 0;
-    }
-
-    __device__ void write(const HeadSpan& head) {
-        const RowsOfPass rows(plan_.p, head.request, head.head / plan_.passes,
-                              head.head % plan_.passes * kRows);
-        const auto lane = static_cast<int32_t>(threadIdx.x % 32);
-        for (int32_t row = static_cast<int32_t>(threadIdx.x / 32); row < kRows && rows.has(row);
-             row += static_cast<int32_t>(blockDim.x / 32)) {
-            WarpRow<kHeadDim> sums;
+// One warp adds up n partial results, part(i) for i in order, and leaves the sum at `to`, which may
+// be one of them.
+template <int kHeadDim, int kRows, class Part>
+__device__ void merge_parts(int32_t n, Part part, float* to) {
+    constexpr int kNumbers = kRows * kHeadDim, kVectors = kNumbers / 4, kAtOnce = 4;
+    const auto lane = static_cast<int32_t>(threadIdx.x % 32);
+    // A sum in units of `top`, and what is added to it.
+    const auto rescale = [](float& top, float more) {
+        const float largest = fmaxf(top, more), base = largest == -INFINITY ? 0.0f : largest;
+        const float2 keep = {exp2_fast(top - base), exp2_fast(more - base)};
+        top = largest;
+        return keep;
+    };
+    for (int32_t first = lane; first < kVectors; first += 32 * kAtOnce) {
+        float4 sum[kAtOnce] = {};
+        float top[kAtOnce];
 #pragma unroll
-            for (int i = 0; i < WarpRow<kHeadDim>::kOwn; ++i)
-                sums.x[i] = sums_[row * kHeadDim + lane + 32 * i];
-            write_row(plan_.p, rows, row, sums, tops_[row], weights_[row]);
+        for (float& x : top) x = -INFINITY;
+#pragma unroll 2
+        for (int32_t w = 0; w < n; ++w) {
+            const float* from = part(w);
+#pragma unroll
+            for (int j = 0; j < kAtOnce; ++j) {
+                const int32_t at = first + 32 * j;
+                if (kVectors % (32 * kAtOnce) != 0 && at >= kVectors) continue;
+                const float4 x = __ldcg(reinterpret_cast<const float4*>(from) + at);
+                const float2 keep = rescale(top[j], __ldcg(from + kNumbers + at * 4 / kHeadDim));
+                sum[j].x = fmaf(sum[j].x, keep.x, x.x * keep.y);
+                sum[j].y = fmaf(sum[j].y, keep.x, x.y * keep.y);
+                sum[j].z = fmaf(sum[j].z, keep.x, x.z * keep.y);
+                sum[j].w = fmaf(sum[j].w, keep.x, x.w * keep.y);
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+            const int32_t at = first + 32 * j;
+            if (at < kVectors) reinterpret_cast<float4*>(to)[at] = sum[j];
         }
     }
+    float top = -INFINITY, weight = 0;
+    if (lane < kRows) {
+#pragma unroll 4
+        for (int32_t w = 0; w < n; ++w) {
+            const float* from = part(w) + kNumbers + lane;
+            const float2 keep = rescale(top, __ldcg(from));
+            weight = fmaf(weight, keep.x, __ldcg(from + kRows) * keep.y);
+        }
+    }
+    __syncwarp();  // everybody has read what is about to be written over
+    if (lane < kRows) {
+        to[kNumbers + lane] = top;
+        to[kNumbers + kRows + lane] = weight;
+    }
+    __syncwarp();
+}
 
-    const DecodePlan& plan_;
-    const WorkList list_;
-    const DecodeWorkspace work_;
-    const int32_t block_workers_;
-    float* sums_;     // [kRows][kHeadDim], then tops_ and weights_ as in a partial result
-    float* tops_;     // [kRows]
-    float* weights_;  // [kRows]
-    int32_t* is_last_;
-    float* keeps_;  // [parts][kRows], twice
-};
+// True for the last of n to arrive at a counter that began at zero. What the others wrote before is
+// seen. All lanes.
+__device__ inline bool arrive_last(int32_t* counter, int32_t n) {
+    __threadfence();
+    __syncwarp();
+    int32_t before = 0;
+    if (threadIdx.x % 32 == 0) before = atomicAdd(counter, 1);
+    before = __shfl_sync(0xffffffff, before, 0);
+    __threadfence();
+    return before + 1 == n;
+}
 
 }  // namespace quire::kernels::cuda

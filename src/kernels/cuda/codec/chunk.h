@@ -132,9 +132,19 @@ struct ChunkMap {
     }
 };
 
-// Which vectors of one side of a chunk lane `lane` copies: copy(group, to, from, step) for each.
-// to: byte of the side in the slot; from: byte of the side in the page, for the page's first group;
-// step: from a group of the page to the next one. tokens: of a page.
+// One vector that a lane copies: what all of a group's and plane's have in common, so that it is
+// worked out once, and a constant.
+struct VectorCopy {
+    uint32_t group;        // of the chunk: 0 or 1
+    uint32_t to;           // byte of the side in the slot
+    uint32_t to_constant;  // beside it
+    uint32_t from;         // byte of the side in the page, for the page's first group
+    uint32_t from_constant;
+    uint32_t step;  // from a group of the page to the next one
+};
+
+// Calls copy(VectorCopy) for the vectors of one side of a chunk that are lane `lane`'s. tokens: of
+// a page.
 template <uint32_t kHeadDim, int kBits, bool kKeys, int kPlane = 0, class Copy>
 QUIRE_HOST_DEVICE inline void copy_side(uint32_t lane, uint32_t tokens, Copy copy) {
     using Map = ChunkMap<kHeadDim>;
@@ -145,16 +155,26 @@ QUIRE_HOST_DEVICE inline void copy_side(uint32_t lane, uint32_t tokens, Copy cop
     constexpr uint32_t kBefore = static_cast<uint32_t>(
         kBits - codec::hot::plane_shift(kBits, kPlane) - static_cast<int>(kWidth));
     const uint32_t plane = tokens * (kHeadDim * kBefore / 8);
+    const auto piece_at = [](uint32_t piece) {
+        return kKeys ? Map::k_piece(kWidth, piece) : Map::v_piece(kWidth, piece);
+    };
     QUIRE_UNROLL(32)
     for (uint32_t first = 0; first < 2 * kGroup; first += 32) {
-        const uint32_t at = first + lane;
-        if (2 * kGroup % 32 != 0 && at >= 2 * kGroup) continue;
-        // Where pieces are whole warps', the compiler knows which one it is.
-        const uint32_t piece = kPiece % 32 == 0 ? first / kPiece : at / kPiece;
-        const uint32_t group = kGroup % 32 == 0 ? first / kGroup : at / kGroup;
-        const uint32_t begin = kKeys ? Map::k_piece(kWidth, piece) : Map::v_piece(kWidth, piece);
-        copy(group, kPlaneAt + (begin - piece * kPiece + at) * kVectorBytes,
-             plane + (at - group * kGroup) * kVectorBytes, kGroup * kVectorBytes);
+        if constexpr (kPiece % 32 == 0) {  // pieces are whole warps': all is constant but the lane
+            const uint32_t group = first / kGroup, piece = first / kPiece;
+            copy(VectorCopy{group, lane * kVectorBytes,
+                            kPlaneAt + (piece_at(piece) - piece * kPiece + first) * kVectorBytes,
+                            plane + lane * kVectorBytes, (first - group * kGroup) * kVectorBytes,
+                            kGroup * kVectorBytes});
+        } else {
+            const uint32_t at = first + lane;
+            if (2 * kGroup % 32 != 0 && at >= 2 * kGroup) continue;
+            const uint32_t piece = at / kPiece;
+            const uint32_t group = kGroup % 32 == 0 ? first / kGroup : at / kGroup;
+            copy(VectorCopy{group, (piece_at(piece) - piece * kPiece + at) * kVectorBytes, kPlaneAt,
+                            plane + (at - group * kGroup) * kVectorBytes, 0,
+                            kGroup * kVectorBytes});
+        }
     }
     if constexpr (kPlane + 1 < codec::hot::planes_of(kBits).count)
         copy_side<kHeadDim, kBits, kKeys, kPlane + 1>(lane, tokens, copy);

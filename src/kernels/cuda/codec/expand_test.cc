@@ -59,13 +59,13 @@ struct Chunk {
         std::set<uint32_t> filled;
         for (uint32_t lane = 0; lane < 32; ++lane)
             copy_side<kHeadDim, kBits, kKeys>(
-                lane, pages[0].shape.tokens,
-                [&](uint32_t group, uint32_t to, uint32_t from, uint32_t step) {
-                    EXPECT_EQ(to % 16 + from % 16 + step % 16, 0u);
+                lane, pages[0].shape.tokens, [&](const VectorCopy& copy) {
+                    const uint32_t to = copy.to + copy.to_constant;
+                    const size_t from =
+                        copy.from + copy.from_constant + index[copy.group] * copy.step + page_side;
+                    EXPECT_EQ((to | from) % 16, 0u);
                     EXPECT_TRUE(filled.insert(to).second) << "two vectors at " << to;
-                    std::memcpy(slot.data() + side + to,
-                                pages[group].bytes.data() + page_side + from + index[group] * step,
-                                16);
+                    std::memcpy(slot.data() + side + to, pages[copy.group].bytes.data() + from, 16);
                 });
         EXPECT_EQ(filled.size(), size_t{2} * kHeadDim * kBits / 8);
         EXPECT_LE(*filled.rbegin() + 16,
