@@ -1,6 +1,8 @@
 // Encoding into pages: what it reads and writes over what a copy in device memory does.
 #include <numeric>
 
+#include <cuda_bf16.h>
+
 #include "codec/hot/layout.h"
 #include "device_data.h"
 #include "kernels/cuda/encode.h"
@@ -11,12 +13,31 @@ namespace {
 using kernels::cuda::EncodeParams;
 using kernels::cuda::Numbers;
 
+// Noise becomes normal numbers in bf16.
+__global__ void normal_kernel(uint32_t* words, size_t n) {
+    for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n;
+         i += size_t{gridDim.x} * blockDim.x) {
+        const auto word = static_cast<uint32_t>((i * 2 + 1) * 0x9e3779b97f4a7c15ull >> 29) ^ words[i];
+        const float radius = sqrtf(-2.0f * logf((static_cast<float>(word >> 16) + 1) * 0x1p-16f));
+        const float angle = static_cast<float>(word & 0xffff) * (6.2831853f / 65536.0f);
+        const __nv_bfloat162 pair =
+            __floats2bfloat162_rn(radius * sinf(angle), radius * cosf(angle));
+        words[i] = *reinterpret_cast<const uint32_t*>(&pair);
+    }
+}
+
+void make_normal(const DeviceBuffer& buffer) {
+    normal_kernel<<<1024, 256>>>(buffer.as<uint32_t>(), buffer.bytes() / 4);
+    check(cudaGetLastError(), "normal numbers");
+}
+
 constexpr int32_t kTokens = 1 << 17, kHeads = 8, kHeadDim = 128, kBlockTokens = 64;
 
 Row measure(const Machine& machine, int k_bits, int v_bits, double bar) {
     EncodeParams p;
     const size_t numbers = size_t{kTokens} * kHeads * kHeadDim;
-    const DeviceBuffer k(numbers * 2, true), v(numbers * 2, true);
+    const DeviceBuffer k(numbers * 2), v(numbers * 2);
+    make_normal(k), make_normal(v);
     std::vector<int64_t> in_order(kTokens);
     std::iota(in_order.begin(), in_order.end(), 0);
     const DeviceBuffer slots(in_order);

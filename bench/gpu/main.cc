@@ -1,4 +1,5 @@
 // Speed of the CUDA kernels beside ceilings of the same run: a table, and JSON with --json FILE.
+// --only encode, decode or copy: the rows of that one.
 // Exit code 1: a bar was missed.
 #include <cstdio>
 #include <cstring>
@@ -47,7 +48,7 @@ void write_json(const Machine& machine, const std::vector<Row>& rows, const char
     out << "\n ]}\n";
 }
 
-int run(const char* json) {
+int run(const char* json, const std::string& only) {
     const Machine machine = measure_machine();
     std::printf("%s, %d multiprocessors\n\n", machine.device.c_str(), machine.multiprocessors);
     std::vector<Row> rows = {{.what = "device memory, read only",
@@ -56,8 +57,14 @@ int run(const char* json) {
                              {.what = "device memory, copied (read and written)",
                               .unit = "TB/s",
                               .measured = machine.copy_bytes_per_s * 1e-12}};
-    for (const auto& more : {encode_rows(machine), decode_rows(machine), copy_rows(machine)})
+    const auto add = [&](const char* name, std::vector<Row> (*rows_of)(const Machine&)) {
+        if (!only.empty() && only != name) return;
+        const std::vector<Row> more = rows_of(machine);
         rows.insert(rows.end(), more.begin(), more.end());
+    };
+    add("encode", encode_rows);
+    add("decode", decode_rows);
+    add("copy", copy_rows);
     print(rows);
     if (json != nullptr) write_json(machine, rows, json);
     for (const Row& row : rows)
@@ -69,10 +76,20 @@ int run(const char* json) {
 }  // namespace quire::gpu_bench
 
 int main(int argc, char** argv) {
-    const bool wants_json = argc == 3 && std::strcmp(argv[1], "--json") == 0;
-    if (argc != 1 && !wants_json) {
-        std::fprintf(stderr, "usage: quire_gpu_bench [--json FILE]\n");
+    const char* json = nullptr;
+    std::string only;
+    bool good = argc % 2 == 1;
+    for (int i = 1; good && i < argc; i += 2) {
+        if (std::strcmp(argv[i], "--json") == 0)
+            json = argv[i + 1];
+        else if (std::strcmp(argv[i], "--only") == 0)
+            only = argv[i + 1];
+        else
+            good = false;
+    }
+    if (!good) {
+        std::fprintf(stderr, "usage: quire_gpu_bench [--json FILE] [--only encode|decode|copy]\n");
         return 2;
     }
-    return quire::gpu_bench::run(wants_json ? argv[2] : nullptr);
+    return quire::gpu_bench::run(json, only);
 }
