@@ -1,9 +1,9 @@
-// The kernel of encode.h. Two warps take 16 tokens of one KV head and one side: four threads code
-// a row, then all 64 put the codes into planes. A block has four such pairs.
+// The kernels of encode.h, one for each side, width and kind of rows: with all widths in one,
+// registers spill.
 //
-// A kernel for each side and width: with all widths in one, registers spill. Pairs are numbered
-// through the KV heads of a window of tokens, in the order of slots, then through windows; a pair
-// has those runs that begin in its window.
+// Two warps take 16 tokens of one KV head: four threads code a row, then all 64 put the codes into
+// planes. A block has four such pairs. A pair has those runs of tokens that begin in its window of
+// the new tokens, and goes through some of the KV heads.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/codec/pack_side.cuh"
 #include "kernels/cuda/codec/quad_row.cuh"
+#include "kernels/cuda/codec/rotate_rows.cuh"
 #include "kernels/cuda/codec/row_codes.cuh"
 #include "kernels/cuda/codec/rows_in.cuh"
 #include "kernels/cuda/codec/runs.cuh"
@@ -19,106 +20,171 @@
 
 namespace quire::kernels::cuda {
 
-inline constexpr int kEncodePairs = 4;
-inline constexpr int kEncodeThreads = kEncodePairs * kPairThreads;
+inline constexpr uint32_t kEncodePairs = 4;
+inline constexpr uint32_t kEncodeThreads = kEncodePairs * kPairThreads;
 
+// How the host cuts the work. Pairs are numbered through shares of the KV heads, then through
+// windows of tokens.
+struct EncodeCut {
+    int32_t window_tokens;  // at most 16
+    int32_t share_heads;    // KV heads of a pair
+    int32_t shares;         // times share_heads is at least kv_heads
+    int32_t log_groups;     // 2^log_groups groups are a page
+    int32_t staging_bytes;  // of a warp, for one row each of its eight tokens
+};
+
+// A pair's place in shared memory. Rows and codes have two places, used in turn: rows of the next
+// head come in while this one's are coded, and codes are written while others are still read.
 template <int kHeadDim>
-struct EncodePair {
+struct PairMemory {
     static constexpr uint32_t kCodeBytes = kGroupTokens * (kHeadDim + 16);
+    static constexpr uint32_t bytes(int32_t staging_bytes) {
+        return 2 * kCodeBytes + 4 * static_cast<uint32_t>(staging_bytes);
+    }
+    std::byte* begin;
+    int32_t staging_bytes;
+
+    __device__ __forceinline__ uint8_t* codes(uint32_t turn) const {
+        return reinterpret_cast<uint8_t*>(begin) + turn * kCodeBytes;
+    }
+    __device__ __forceinline__ std::byte* staging(uint32_t turn) const {
+        const uint32_t half = threadIdx.x / 32 % 2;
+        return begin + 2 * kCodeBytes + (2 * half + turn) * static_cast<uint32_t>(staging_bytes);
+    }
+};
+
+template <int kHeadDim, bool kDimMajor, int kBits, RowKind kKind>
+struct EncodePair {
     const EncodeParams& p;
     const EncodeRows& rows;
-    int32_t head;
-    uint32_t half;       // which of the two warps
-    uint8_t* codes;      // kCodeBytes, of the pair
-    std::byte* staging;  // of the warp
+    const EncodeCut& cut;
+    PairMemory<kHeadDim> memory;
     const int32_t* token_rows;
+    ScaleTables tables;
 
-    __device__ __forceinline__ void sync() const {
-        asm volatile("bar.sync %0, 64;" : : "r"(1 + threadIdx.x / kPairThreads) : "memory");
-    }
-
-    template <bool kDimMajor, int kBits>
-    __device__ __forceinline__ void code_rows(const Run& run, std::byte* scales) const {
-        const uint32_t lane = lane_of_warp(), token = 8 * half + lane / 4;
+    // Rotated rows to codes in shared memory and scales in the page.
+    // `top`: the largest magnitude of the thread's numbers.
+    __device__ __forceinline__ void code_rows(QuadRow<kHeadDim>& row, float top, const Run& run,
+                                              uint8_t* codes, std::byte* scales) const {
+        const uint32_t lane = lane_of_warp(), token = threadIdx.x / 32 % 2 * 8 + lane / 4;
         const bool written = (run.written >> token & 1) != 0;
-        QuadRow<kHeadDim> row;
-        read_rows(p.element, rows, head, token_rows + 8 * half, run.written >> (8 * half) & 0xff,
-                  staging, &row);
-        const float largest = quad_max_or_nan(rotate(row));
+        const float largest = quad_max_or_nan(top);
         const bool finite = __float_as_int(largest) < 0x7f800000;
         const bool zeros = !finite || largest <= codec::hot::zero_below(kBits);
-        const ScaleTables tables = ScaleTables::load();
         const int u = best_scale<kBits>(row, tables, largest, zeros || !written);
-        QuadCodes<kHeadDim> row_codes;
-        make_codes<kBits>(row, largest, tables.inverse_scale<kBits>(u),
-                          tables.scale<kBits>(u), &row_codes);
-        if (__any_sync(kWholeWarp, zeros) && zeros) row_codes = {};
-        GroupCodes<kHeadDim, kDimMajor>{codes, run.written}.put(token, row_codes);
+        const GroupCodes<kHeadDim, kDimMajor> group = {codes, run.written};
+        make_codes<kBits>(row, largest, tables.inverse_scale<kBits>(u), tables.scale<kBits>(u),
+                          [&](int v, int half, int32_t a, int32_t b) {
+                              group.put(token, v, half, a, b);
+                          });
+        if (zeros) group.clear(token);
         if (lane % 4 != 0 || !written) return;
         scales[token] = static_cast<std::byte>(zeros ? 0 : u);
         if (!finite && p.not_finite != nullptr) atomicAdd(p.not_finite, 1u);
     }
 
-    template <bool kDimMajor, int kBits>
-    __device__ __forceinline__ void code_group(const Run& run) const {
+    __device__ __forceinline__ void code_group(const Run& run, int32_t head, uint32_t turn) const {
         const codec::hot::Shape shape = {p.k.bits, p.v.bits, kHeadDim,
                                          static_cast<uint32_t>(p.block_tokens)};
-        const auto groups = static_cast<uint32_t>(p.block_tokens) / kGroupTokens;
-        const auto index = static_cast<uint32_t>(run.group % groups);
-        std::byte* page = p.pages + run.group / groups * p.block_stride + head * p.head_stride;
-        code_rows<kDimMajor, kBits>(
-            run, page + index * kGroupTokens +
-                     (kDimMajor ? codec::hot::k_scales_offset(shape)
-                                : codec::hot::v_scales_offset(shape)));
-        sync();
+        const uint32_t index = static_cast<uint32_t>(run.group) & ((1u << cut.log_groups) - 1);
+        std::byte* page =
+            p.pages + (run.group >> cut.log_groups) * p.block_stride + head * p.head_stride;
+        QuadRow<kHeadDim> row;
+        const float* mean =
+            rows.mean == nullptr ? nullptr : rows.mean + int64_t{head} * kHeadDim;
+        const float top = read_rotated<kKind>(p.element, mean, memory.staging(turn), &row);
+        code_rows(row, top, run, memory.codes(turn),
+                  page + index * kGroupTokens +
+                      (kDimMajor ? codec::hot::k_scales_offset(shape)
+                                 : codec::hot::v_scales_offset(shape)));
+        asm volatile("bar.sync %0, 64;" : : "r"(1 + threadIdx.x / kPairThreads) : "memory");
         pack_side<kHeadDim, kDimMajor, kBits>(
-            GroupCodes<kHeadDim, kDimMajor>{codes, run.written}, threadIdx.x % kPairThreads, shape,
-            index, page + (kDimMajor ? codec::hot::k_offset(shape) : codec::hot::v_offset(shape)));
-        sync();  // codes are overwritten by the next group
+            GroupCodes<kHeadDim, kDimMajor>{memory.codes(turn), run.written},
+            threadIdx.x % kPairThreads, shape, index,
+            page + (kDimMajor ? codec::hot::k_offset(shape) : codec::hot::v_offset(shape)));
+    }
+
+    __device__ __forceinline__ void code_heads(const Run& run, int32_t first, int32_t last) const {
+        const uint32_t half = threadIdx.x / 32 % 2;
+        const int32_t* row_of = token_rows + 8 * half;
+        const uint32_t written = run.written >> (8 * half) & 0xff;
+        fetch_rows<kKind, kHeadDim>(p.element, rows, first, row_of, written, memory.staging(0));
+        uint32_t turn = 0;
+#pragma unroll 1
+        for (int32_t head = first; head < last; ++head, turn ^= 1) {
+            wait_for_rows();
+            if (head + 1 < last)
+                fetch_rows<kKind, kHeadDim>(p.element, rows, head + 1, row_of, written,
+                                     memory.staging(turn ^ 1));
+            code_group(run, head, turn);
+        }
+        // Of two turns that are alike, the other warp may still read the first one's codes.
+        asm volatile("bar.sync %0, 64;" : : "r"(1 + threadIdx.x / kPairThreads) : "memory");
     }
 };
 
-template <int kHeadDim, bool kDimMajor, int kBits>
+template <int kHeadDim, bool kDimMajor, int kBits, RowKind kKind>
 __global__ void __launch_bounds__(kEncodeThreads, kHeadDim <= 128 ? 2 : 1)
-    encode_kernel(const EncodeParams p, int32_t window_tokens, int32_t staging_bytes) {
+    encode_kernel(const EncodeParams p, const EncodeCut cut) {
     extern __shared__ __align__(16) std::byte shared[];
     __shared__ int32_t token_rows[kEncodePairs * 2][kGroupTokens];
-    using Pair = EncodePair<kHeadDim>;
-    const uint32_t warp = threadIdx.x / 32, pair = warp / 2;
+    const uint32_t pair = threadIdx.x / kPairThreads;
     const uint32_t unit = blockIdx.x * kEncodePairs + pair;
-    const auto heads = static_cast<uint32_t>(p.kv_heads);
-    const Pair work = {p,
-                       kDimMajor ? p.k : p.v,
-                       static_cast<int32_t>(unit % heads),
-                       warp % 2,
-                       reinterpret_cast<uint8_t*>(shared) + pair * Pair::kCodeBytes,
-                       shared + kEncodePairs * Pair::kCodeBytes + warp * staging_bytes,
-                       token_rows[warp]};
+    const uint32_t window = unit / static_cast<uint32_t>(cut.shares);
+    const auto share =
+        static_cast<int32_t>(unit - window * static_cast<uint32_t>(cut.shares));
     // Of a pair that is one too many, nothing begins before the last token.
-    const int64_t first = int64_t{unit / heads} * window_tokens;
-    if (first >= p.n_tokens) return;
-    const RunFinder finder(p, static_cast<int32_t>(first), window_tokens);
+    const int64_t token = int64_t{window} * cut.window_tokens;
+    if (token >= p.n_tokens) return;
+    const EncodePair<kHeadDim, kDimMajor, kBits, kKind> work = {
+        p,
+        kDimMajor ? p.k : p.v,
+        cut,
+        {shared + pair * PairMemory<kHeadDim>::bytes(cut.staging_bytes), cut.staging_bytes},
+        token_rows[threadIdx.x / 32],
+        ScaleTables::load()};
+    const int32_t first = share * cut.share_heads;
+    const int32_t last = min(first + cut.share_heads, p.kv_heads);
+    const RunFinder finder(p.slots, p.n_tokens, p.n_blocks << cut.log_groups,
+                           static_cast<int32_t>(token), cut.window_tokens);
     for (uint32_t starts = finder.starts; starts != 0; starts &= starts - 1)
-        work.template code_group<kDimMajor, kBits>(
-            finder.run_at(__ffs(static_cast<int>(starts)) - 1, token_rows[warp]));
+        work.code_heads(finder.run_at(__ffs(static_cast<int>(starts)) - 1,
+                                      token_rows[threadIdx.x / 32]),
+                        first, last);
+}
+
+template <int kHeadDim>
+EncodeCut cut_work(const EncodeParams& p) {
+    EncodeCut cut{};
+    // Few tokens, as in a step of decoding, are often of as many groups.
+    cut.window_tokens = p.n_tokens <= 1024 ? 1 : static_cast<int32_t>(kGroupTokens);
+    // Enough pairs for every multiprocessor of the largest GPUs, and a few turns each.
+    const int64_t windows = (p.n_tokens + cut.window_tokens - 1) / cut.window_tokens;
+    cut.share_heads = 1;
+    while (cut.share_heads < p.kv_heads && windows * p.kv_heads / (2 * cut.share_heads) >= 8192)
+        cut.share_heads *= 2;
+    cut.shares = (p.kv_heads + cut.share_heads - 1) / cut.share_heads;
+    while (static_cast<int32_t>(kGroupTokens) << cut.log_groups < p.block_tokens) ++cut.log_groups;
+    cut.staging_bytes = staging_bytes(p.element, kHeadDim);
+    return cut;
 }
 
 template <int kHeadDim, bool kDimMajor, int kBits>
 int launch_side(const EncodeParams& p, CUstream_st* stream) {
-    // Few tokens, as in a step of decoding, are often of as many groups.
-    const int32_t window = p.n_tokens <= 1024 ? 1 : static_cast<int32_t>(kGroupTokens);
-    const int64_t units = int64_t{(p.n_tokens + window - 1) / window} * p.kv_heads;
-    const int32_t staging = staging_bytes(p.element, kHeadDim);
-    const auto shared = kEncodePairs * (EncodePair<kHeadDim>::kCodeBytes +
-                                        2 * static_cast<uint32_t>(staging));
-    const auto kernel = encode_kernel<kHeadDim, kDimMajor, kBits>;
+    const EncodeCut cut = cut_work<kHeadDim>(p);
+    const int64_t windows = (p.n_tokens + cut.window_tokens - 1) / cut.window_tokens;
+    const auto blocks =
+        static_cast<uint32_t>((windows * cut.shares + kEncodePairs - 1) / kEncodePairs);
+    const uint32_t shared = kEncodePairs * PairMemory<kHeadDim>::bytes(cut.staging_bytes);
+    const bool plain = are_plain_bf16(p.element, kDimMajor ? p.k : p.v);
+    const auto kernel = plain ? encode_kernel<kHeadDim, kDimMajor, kBits, RowKind::plain_bf16>
+                              : encode_kernel<kHeadDim, kDimMajor, kBits, RowKind::any>;
     if (shared > 48 * 1024) {
         const cudaError_t error = cudaFuncSetAttribute(
             kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
         if (error != cudaSuccess) return static_cast<int>(error);
     }
-    kernel<<<static_cast<uint32_t>((units + kEncodePairs - 1) / kEncodePairs), kEncodeThreads,
-             shared, stream>>>(p, window, staging);
+    kernel<<<blocks, kEncodeThreads, shared, stream>>>(p, cut);
     return static_cast<int>(cudaGetLastError());
 }
 

@@ -11,7 +11,8 @@
 #include <cstdint>
 
 #include "codec/hot/layout.h"
-#include "kernels/cuda/codec/row_codes.cuh"
+#include "kernels/cuda/codec/quad_row.cuh"
+#include "kernels/cuda/codec/runs.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -29,24 +30,23 @@ struct GroupCodes {
         constexpr uint32_t kRows = kHeadDim / 16;
         return kDimMajor ? row * 16 : row / kRows * kTokenBytes + row % kRows * 16;
     }
-    // The row of the thread's quad.
-    __device__ __forceinline__ void put(uint32_t token, const QuadCodes<kHeadDim>& codes) const {
-        const uint32_t t = lane_of_warp() % 4;
-#pragma unroll
-        for (uint32_t v = 0; v < kHeadDim / 16; ++v) {
-#pragma unroll
-            for (uint32_t half = 0; half < 2; ++half) {
-                const int32_t a = codes.code[v][2 * half], b = codes.code[v][2 * half + 1];
-                const uint32_t dim = 16 * v + 2 * t + 8 * half;
-                if constexpr (kDimMajor) {
-                    bytes[dim * 16 + token] = static_cast<uint8_t>(a);
-                    bytes[dim * 16 + 16 + token] = static_cast<uint8_t>(b);
-                } else {
-                    *reinterpret_cast<uint16_t*>(bytes + token * kTokenBytes + dim) =
-                        static_cast<uint16_t>(a + b * 256);
-                }
-            }
+    // Numbers 16v + 8 half + 2t and the one after it of a token; only their lowest bytes count.
+    __device__ __forceinline__ void put(uint32_t token, int v, int half, int32_t a,
+                                        int32_t b) const {
+        const uint32_t dim = 2 * (lane_of_warp() % 4) + static_cast<uint32_t>(16 * v + 8 * half);
+        if constexpr (kDimMajor) {
+            bytes[dim * 16 + token] = static_cast<uint8_t>(a);
+            bytes[dim * 16 + 16 + token] = static_cast<uint8_t>(b);
+        } else {
+            *reinterpret_cast<uint16_t*>(bytes + token * kTokenBytes + dim) =
+                static_cast<uint16_t>(__byte_perm(static_cast<uint32_t>(a),
+                                                  static_cast<uint32_t>(b), 0x0040));
         }
+    }
+    // The thread's codes of a token become 0.
+    __device__ __forceinline__ void clear(uint32_t token) const {
+#pragma unroll 1
+        for (int i = 0; i < kHeadDim / 8; ++i) put(token, i / 2, i % 2, 0, 0);
     }
     // Which bits of lanes `lane` to lane + 3 of a row are to be stored.
     __device__ __forceinline__ uint32_t mask(uint32_t row, uint32_t lane) const {

@@ -10,11 +10,6 @@
 
 namespace quire::kernels::cuda {
 
-template <int kHeadDim>
-struct QuadCodes {
-    int32_t code[kHeadDim / 16][4];
-};
-
 // 3 and 4 bits: the outermost numbers are at 3.4 of their scales.
 inline constexpr float kSignedCellsPerUnit = 4.48f;
 template <int kBits>
@@ -41,20 +36,23 @@ __device__ __forceinline__ int32_t sign_of(float x) {
     return __float_as_int(x) >> 31;
 }
 
-template <int kBits, int kHeadDim>
+// put(v, half, a, b) gets the codes of x[v][2 * half] and of the one after it, in the lowest byte.
+template <int kBits, int kHeadDim, class Put>
 __device__ __forceinline__ void make_codes(QuadRow<kHeadDim>& row, float largest, float inverse,
-                                           float scale, QuadCodes<kHeadDim>* out) {
+                                           float scale, Put put) {
     constexpr int kHalf = codec::hot::magnitudes(kBits);
     pull_in<kBits>(row, largest, inverse, scale);
     const auto for_each = [&](auto code_of) {
 #pragma unroll
         for (int v = 0; v < QuadRow<kHeadDim>::kVectors; ++v)
 #pragma unroll
-            for (int q = 0; q < 4; ++q) out->code[v][q] = code_of(row.x[v][q] * inverse);
+            for (int half = 0; half < 2; ++half)
+                put(v, half, code_of(row.x[v][2 * half] * inverse),
+                    code_of(row.x[v][2 * half + 1] * inverse));
     };
     if constexpr (!codec::hot::is_lloyd(kBits)) {
         // The code is in the lowest bits; kHalf is even, so that halves go where they should.
-        for_each([](float z) { return __float_as_int(z + (kRounder + kHalf)) & 0xff; });
+        for_each([](float z) { return __float_as_int(z + (kRounder + kHalf)); });
     } else if constexpr (kBits == 2) {
         constexpr float t = codec::hot::kThresholds2[0];
         for_each([](float z) { return (3 + sign_of(fabsf(z) - t)) ^ (sign_of(z) & 3); });

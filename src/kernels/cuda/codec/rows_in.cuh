@@ -12,6 +12,17 @@
 
 namespace quire::kernels::cuda {
 
+// What the host chooses a kernel by: with both ways in one, the code that follows is made twice.
+enum class RowKind : uint8_t {
+    any,
+    plain_bf16,  // bf16 without means, at multiples of 16 bytes
+};
+inline bool are_plain_bf16(Numbers element, const EncodeRows& rows) {
+    return element == Numbers::bf16 && rows.mean == nullptr &&
+           reinterpret_cast<uintptr_t>(rows.rows) % 16 == 0 && rows.token_stride % 8 == 0 &&
+           rows.head_stride % 8 == 0;
+}
+
 // Rows lie this far apart in shared memory, so that eight rows are in different banks.
 constexpr int32_t staged_row_bytes(int32_t number_bytes, int32_t head_dim) {
     return number_bytes * head_dim + 16;
@@ -20,8 +31,7 @@ constexpr int32_t staging_bytes(Numbers element, int32_t head_dim) {
     return 8 * staged_row_bytes(element == Numbers::f32 ? 4 : 2, head_dim);
 }
 
-// A whole row, by chunks of kChunk bytes that follow each other in a row; `row_of` has the eight
-// rows' numbers, `written` says which there are.
+// By chunks of kChunk bytes; `row_of` has the eight rows' numbers, `written` says which there are.
 template <int kChunk, int kRowBytes>
 __device__ __forceinline__ void stage(const std::byte* from, int64_t token_bytes,
                                       const int32_t* row_of, uint32_t written, std::byte* staging) {
@@ -42,59 +52,89 @@ __device__ __forceinline__ void stage(const std::byte* from, int64_t token_bytes
             *reinterpret_cast<uint16_t*>(to) = *reinterpret_cast<const uint16_t*>(source);
         }
     }
-    if constexpr (kChunk == 16) asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-__device__ __forceinline__ float2 two_numbers(const float* p) {
-    return *reinterpret_cast<const float2*>(p);
-}
-__device__ __forceinline__ float2 two_numbers(const __half* p) {
-    return __half22float2(*reinterpret_cast<const __half2*>(p));
-}
-__device__ __forceinline__ float2 two_numbers(const __nv_bfloat16* p) {
-    const uint32_t word = *reinterpret_cast<const uint32_t*>(p);
+// Of a pair of 16-bit numbers.
+template <class T>
+__device__ __forceinline__ float2 widened(uint32_t word);
+template <>
+__device__ __forceinline__ float2 widened<__nv_bfloat16>(uint32_t word) {
     return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
 }
+template <>
+__device__ __forceinline__ float2 widened<__half>(uint32_t word) {
+    __half2 pair;
+    memcpy(&pair, &word, 4);
+    return __half22float2(pair);
+}
 
-template <class T, int kHeadDim>
-__device__ __forceinline__ void read_rows_of(const EncodeRows& rows, int32_t head,
-                                             const int32_t* row_of, uint32_t written,
-                                             std::byte* staging, QuadRow<kHeadDim>* out) {
+template <class T, int kHeadDim, bool kAligned>
+__device__ __forceinline__ void fetch_rows_of(const EncodeRows& rows, int32_t head,
+                                              const int32_t* row_of, uint32_t written,
+                                              std::byte* staging) {
     constexpr int kRowBytes = kHeadDim * static_cast<int>(sizeof(T));
     const auto* from = static_cast<const std::byte*>(rows.rows) +
                        head * rows.head_stride * static_cast<int64_t>(sizeof(T));
     const int64_t token_bytes = rows.token_stride * static_cast<int64_t>(sizeof(T));
-    __syncwarp();
-    if (((reinterpret_cast<uintptr_t>(from) | static_cast<uintptr_t>(token_bytes)) & 15) == 0)
+    if (kAligned ||
+        ((reinterpret_cast<uintptr_t>(from) | static_cast<uintptr_t>(token_bytes)) & 15) == 0)
         stage<16, kRowBytes>(from, token_bytes, row_of, written, staging);
     else
         stage<sizeof(T), kRowBytes>(from, token_bytes, row_of, written, staging);
+}
+
+// Begins to bring eight rows of a head to shared memory. All threads of the warp.
+template <RowKind kKind, int kHeadDim>
+__device__ __forceinline__ void fetch_rows(Numbers element, const EncodeRows& rows, int32_t head,
+                                           const int32_t* row_of, uint32_t written,
+                                           std::byte* staging) {
+    if constexpr (kKind == RowKind::plain_bf16)
+        fetch_rows_of<uint16_t, kHeadDim, true>(rows, head, row_of, written, staging);
+    else if (element == Numbers::f32)
+        fetch_rows_of<float, kHeadDim, false>(rows, head, row_of, written, staging);
+    else
+        fetch_rows_of<uint16_t, kHeadDim, false>(rows, head, row_of, written, staging);
+}
+// Until all that was begun is there; whoever reads what was read before may then be overwritten.
+__device__ __forceinline__ void wait_for_rows() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
     __syncwarp();
+}
+
+template <class T, int kHeadDim>
+__device__ __forceinline__ void read_rows_of(const std::byte* staging, QuadRow<kHeadDim>* out) {
     const uint32_t g = lane_of_warp() / 4, t = lane_of_warp() % 4;
-    const T* numbers = reinterpret_cast<const T*>(staging + g * (kRowBytes + 16)) + 2 * t;
-    const float* mean =
-        rows.mean == nullptr ? nullptr : rows.mean + int64_t{head} * kHeadDim + 2 * t;
+    constexpr int kStaged = staged_row_bytes(sizeof(T), kHeadDim);
+    const std::byte* row = staging + g * kStaged + 2 * t * sizeof(T);
 #pragma unroll
-    for (int v = 0; v < kHeadDim / 16; ++v) {
-        const float2 a = two_numbers(numbers + 16 * v), b = two_numbers(numbers + 16 * v + 8);
-        float(&x)[4] = out->x[v];
-        x[0] = a.x, x[1] = a.y, x[2] = b.x, x[3] = b.y;
-        if (mean == nullptr) continue;
-        x[0] -= mean[16 * v], x[1] -= mean[16 * v + 1];
-        x[2] -= mean[16 * v + 8], x[3] -= mean[16 * v + 9];
+    for (int i = 0; i < kHeadDim / 8; ++i) {
+        const std::byte* at = row + 8 * i * sizeof(T);
+        float2 two;
+        if constexpr (sizeof(T) == 4)
+            two = *reinterpret_cast<const float2*>(at);
+        else
+            two = widened<T>(*reinterpret_cast<const uint32_t*>(at));
+        out->x[i / 2][i % 2 * 2] = two.x;
+        out->x[i / 2][i % 2 * 2 + 1] = two.y;
     }
 }
 
+// Less `mean`, of the head; null: nothing is taken off.
 template <int kHeadDim>
-__device__ __forceinline__ void read_rows(Numbers element, const EncodeRows& rows, int32_t head,
-                                          const int32_t* row_of, uint32_t written,
-                                          std::byte* staging, QuadRow<kHeadDim>* out) {
+__device__ __forceinline__ void read_rows(Numbers element, const float* mean,
+                                          const std::byte* staging, QuadRow<kHeadDim>* out) {
     if (element == Numbers::bf16)
-        read_rows_of<__nv_bfloat16>(rows, head, row_of, written, staging, out);
+        read_rows_of<__nv_bfloat16>(staging, out);
     else if (element == Numbers::f16)
-        read_rows_of<__half>(rows, head, row_of, written, staging, out);
+        read_rows_of<__half>(staging, out);
     else
-        read_rows_of<float>(rows, head, row_of, written, staging, out);
+        read_rows_of<float>(staging, out);
+    if (mean == nullptr) return;
+    mean += 2 * (lane_of_warp() % 4);
+#pragma unroll
+    for (int v = 0; v < kHeadDim / 16; ++v)
+#pragma unroll
+        for (int q = 0; q < 4; ++q) out->x[v][q] -= mean[16 * v + (q & 1) + 8 * (q >> 1)];
 }
 
 }  // namespace quire::kernels::cuda

@@ -4,11 +4,11 @@
 #include <cstdint>
 
 #include "kernels/cuda/codec/quad_row.cuh"
-#include "kernels/cuda/encode.h"
 
 namespace quire::kernels::cuda {
 
 inline constexpr uint32_t kGroupTokens = 16;
+static_assert(kGroupTokens == 1 << 4);
 
 struct Run {
     int64_t group;     // of all pages
@@ -24,12 +24,12 @@ struct RunFinder {
     uint32_t breaks;  // bit i: lane i's token has another group than the one before it
     uint32_t starts;  // bit i: a run of the window begins with lane i's token
 
-    __device__ RunFinder(const EncodeParams& p, int32_t first, int32_t window_tokens) {
+    __device__ RunFinder(const int64_t* slots, int32_t n_tokens, int64_t groups, int32_t first,
+                         int32_t window_tokens) {
         const auto lane = static_cast<int32_t>(lane_of_warp());
         token = first - 1 + lane;
-        const int64_t slot = token >= 0 && token < p.n_tokens ? p.slots[token] : -1;
-        const int64_t groups = p.n_blocks * (p.block_tokens / static_cast<int32_t>(kGroupTokens));
-        group = slot < 0 || slot / kGroupTokens >= groups ? -1 : slot / kGroupTokens;
+        const int64_t slot = token >= 0 && token < n_tokens ? slots[token] : -1;
+        group = slot < 0 || slot >> 4 >= groups ? -1 : slot >> 4;
         place = static_cast<uint32_t>(slot) % kGroupTokens;
         const int64_t before = __shfl_up_sync(kWholeWarp, group, 1);
         breaks = __ballot_sync(kWholeWarp, lane > 0 && group != before);

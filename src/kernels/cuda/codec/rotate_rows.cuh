@@ -1,0 +1,188 @@
+// The Hadamard transform of eight rows by a warp, to the oracle's bits.
+//
+// The oracle adds and subtracts at distance 1, 2, 4, ..., and every sum is rounded. The first four
+// steps give 16 sums of 16 numbers, and those are also a matrix product with a matrix of ones and
+// minus ones. The product has the same bits when nothing is rounded on either way: when all numbers
+// are multiples of a q such that no sum is more than 2^24 q. A sum of 16 numbers with any signs is
+// at most 4 |x|, the root of the row's sum of squares, which products give too; a number that is at
+// least 2^7 q is a multiple of q when it has the 8 bits of a bf16. So the smallest magnitude of
+// 16 x 8 numbers decides; where it is too small (or 0, whose sign would be lost), the steps are done
+// as the oracle does them. Numbers with more bits, or that lost a mean, always take that way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda_bf16.h>
+
+#include "codec/hot/scale.h"
+#include "kernels/cuda/codec/quad_row.cuh"
+#include "kernels/cuda/codec/rows_in.cuh"
+#include "kernels/cuda/ptx/bulk.cuh"
+#include "kernels/cuda/ptx/mma.cuh"
+
+namespace quire::kernels::cuda {
+
+__device__ __forceinline__ void add_and_subtract(float& a, float& b) {
+    const float sum = a + b;
+    b = a - b;
+    a = sum;
+}
+
+// Distances 1 to 8: the quad's four threads have sixteen numbers.
+__device__ __forceinline__ void sixteen_steps(float (&x)[4]) {
+    const uint32_t t = lane_of_warp() % 4;
+    add_and_subtract(x[0], x[1]);
+    add_and_subtract(x[2], x[3]);
+#pragma unroll
+    for (uint32_t distance = 1; distance <= 2; distance *= 2) {
+        const float sign = (t & distance) == 0 ? 1.0f : -1.0f;
+#pragma unroll
+        for (float& number : x)
+            number = fmaf(number, sign, __shfl_xor_sync(kWholeWarp, number, distance));
+    }
+    add_and_subtract(x[0], x[2]);
+    add_and_subtract(x[1], x[3]);
+}
+
+// Distances from 16 on, and the norm. Returns the largest magnitude of the thread's numbers, a NaN
+// when one is; the last step has it cheaply, for the larger of |a + b| and |a - b| is |a| + |b|,
+// rounding included.
+template <int kHeadDim>
+__device__ __forceinline__ float later_steps(QuadRow<kHeadDim>& row) {
+    constexpr int kBlock = static_cast<int>(codec::hot::hadamard_block(kHeadDim));
+    constexpr int kVectors = QuadRow<kHeadDim>::kVectors;
+    float top = 0.0f;
+    if constexpr (kBlock == 16) {
+#pragma unroll
+        for (const float(&x)[4] : row.x)
+#pragma unroll
+            for (const float number : x) top = max_or_nan(top, fabsf(number));
+    }
+#pragma unroll
+    for (int h = 1; h < kBlock / 16; h *= 2) {
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+            if ((v & h) != 0) continue;
+#pragma unroll
+            for (int q = 0; q < 4; ++q) {
+                float &a = row.x[v][q], &b = row.x[v + h][q];
+                if (h == kBlock / 32) top = max_or_nan(top, fabsf(a) + fabsf(b));
+                add_and_subtract(a, b);
+            }
+        }
+    }
+    constexpr float kNorm = codec::hot::hadamard_norm(kBlock);
+#pragma unroll
+    for (float(&x)[4] : row.x)
+#pragma unroll
+        for (float& number : x) number *= kNorm;
+    return top * kNorm;
+}
+
+// The first product of a sum.
+__device__ __forceinline__ void product_bf16(float (&d)[4], uint32_t a0, uint32_t a2,
+                                             const uint32_t (&b)[2]) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%5}, "
+        "{%7,%8}, {%9,%9,%9,%9};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a0), "r"(0), "r"(a2), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+}
+
+// Two words a vector of a row: numbers 2t and 2t + 1, 2t + 8 and 2t + 9.
+template <int kHeadDim>
+struct RowWords {
+    static constexpr int kVectors = kHeadDim / 16;
+    uint32_t word[kVectors][2];
+
+    __device__ __forceinline__ explicit RowWords(const std::byte* staging) {
+        const uint32_t lane = lane_of_warp();
+        const uint32_t from = shared_address(staging) +
+                              lane % 8 * static_cast<uint32_t>(staged_row_bytes(2, kHeadDim)) +
+                              lane / 8 * 16;
+#pragma unroll
+        for (int v = 0; v + 1 < kVectors; v += 2)
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                         : "=r"(word[v][0]), "=r"(word[v][1]), "=r"(word[v + 1][0]),
+                           "=r"(word[v + 1][1])
+                         : "r"(from + static_cast<uint32_t>(v) * 32));
+        if constexpr (kVectors % 2 == 1)
+            asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+                         : "=r"(word[kVectors - 1][0]), "=r"(word[kVectors - 1][1])
+                         : "r"(from + (kVectors - 1) * 32));
+    }
+};
+
+// What a number of the quad's row must at least be.
+template <int kHeadDim>
+__device__ __forceinline__ float smallest_exact(const RowWords<kHeadDim>& words) {
+    float squares[2][4] = {};  // of row g with row 2t and 2t + 1
+#pragma unroll
+    for (int v = 0; v < kHeadDim / 16; ++v)
+        mma_bf16(squares[v % 2], {words.word[v][0], 0u, words.word[v][1], 0u}, words.word[v]);
+    const uint32_t g = lane_of_warp() / 4;
+    const float mine = g % 2 == 0 ? squares[0][0] + squares[1][0] : squares[0][1] + squares[1][1];
+    const float sum = __shfl_sync(kWholeWarp, mine, 4 * g + g / 2);
+    // A power of two that is at least 4 |x|, whatever the product rounded.
+    const float bound =
+        __uint_as_float((__float_as_uint(4.04f * sqrtf(sum)) + 0x7fffff) & 0x7f800000);
+    return sum > 1e-30f ? bound * 0x1p-17f : INFINITY;
+}
+
+template <int kHeadDim>
+__device__ __forceinline__ void first_steps_by_products(const std::byte* staging,
+                                                        QuadRow<kHeadDim>* row) {
+    const RowWords<kHeadDim> words(staging);
+    const uint32_t g = lane_of_warp() / 4, t = lane_of_warp() % 4;
+    // Entry (k, n) is minus one when k & n has an odd number of bits.
+    uint32_t signs[2][2];
+#pragma unroll
+    for (uint32_t tile = 0; tile < 2; ++tile)
+#pragma unroll
+        for (uint32_t half = 0; half < 2; ++half) {
+            const uint32_t n = g + 8 * tile, k = 2 * t + 8 * half;
+            const auto odd = static_cast<uint32_t>(__popc(k & n)) & 1;
+            signs[tile][half] = 0x3f803f80 ^ (odd << 15 | (odd ^ (n & 1)) << 31);
+        }
+#pragma unroll
+    for (int v = 0; v < kHeadDim / 16; ++v) {
+        float low[4], high[4];
+        product_bf16(low, words.word[v][0], words.word[v][1], signs[0]);
+        product_bf16(high, words.word[v][0], words.word[v][1], signs[1]);
+        float(&x)[4] = row->x[v];
+        x[0] = low[0], x[1] = low[1], x[2] = high[0], x[3] = high[1];
+    }
+    const __nv_bfloat162 smallest = __float2bfloat162_rn(smallest_exact(words));
+#pragma unroll
+    for (int v = 0; v < kHeadDim / 16; ++v) {
+        __nv_bfloat162 a, b;
+        memcpy(&a, &words.word[v][0], 4);
+        memcpy(&b, &words.word[v][1], 4);
+        const bool exact = __hbge2(__hmin2(__habs2(a), __habs2(b)), smallest);
+        if (__all_sync(kWholeWarp, exact)) continue;
+        const float2 low = widened<__nv_bfloat16>(words.word[v][0]);
+        const float2 high = widened<__nv_bfloat16>(words.word[v][1]);
+        float x[4] = {low.x, low.y, high.x, high.y};
+        sixteen_steps(x);
+#pragma unroll
+        for (int q = 0; q < 4; ++q) row->x[v][q] = x[q];
+    }
+}
+
+// Eight rows from shared memory, less `mean`, transformed. Returns the largest magnitude of the
+// thread's numbers, a NaN when one is.
+template <RowKind kKind, int kHeadDim>
+__device__ __forceinline__ float read_rotated(Numbers element, const float* mean,
+                                              const std::byte* staging, QuadRow<kHeadDim>* row) {
+    if constexpr (kKind == RowKind::plain_bf16) {
+        first_steps_by_products(staging, row);
+    } else {
+        read_rows(element, mean, staging, row);
+#pragma unroll
+        for (float(&x)[4] : row->x) sixteen_steps(x);
+    }
+    return later_steps(*row);
+}
+
+}  // namespace quire::kernels::cuda
