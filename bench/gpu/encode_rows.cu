@@ -6,6 +6,7 @@
 #include "codec/hot/layout.h"
 #include "device_data.h"
 #include "kernels/cuda/encode.h"
+#include "kernels/cuda/encode_floats.h"
 
 namespace quire::gpu_bench {
 namespace {
@@ -67,11 +68,60 @@ Row measure(const Machine& machine, int k_bits, int v_bits, double bar) {
             .bar = bar};
 }
 
+Row measure_floats(const Machine& machine, const char* name, kernels::cuda::PageFloats pages_hold,
+                   codec::fp8::Scaling scaling, double bar) {
+    kernels::cuda::EncodeFloatsParams p;
+    const size_t numbers = size_t{kTokens} * kHeads * kHeadDim;
+    const DeviceBuffer k(numbers * 2), v(numbers * 2);
+    make_normal(k), make_normal(v);
+    std::vector<int64_t> in_order(kTokens);
+    std::iota(in_order.begin(), in_order.end(), 0);
+    const DeviceBuffer slots(in_order);
+    const DeviceBuffer scales(std::vector<float>(kHeads, 0.01f));
+    const bool is_fp8 = pages_hold <= kernels::cuda::PageFloats::e5m2;
+    const bool own_scales = scaling == codec::fp8::Scaling::token;
+    const size_t page =
+        size_t{2} * kHeadDim * kBlockTokens * (is_fp8 ? 1 : 2) + (own_scales ? 4 * kBlockTokens : 0);
+    const DeviceBuffer pages(page * kHeads * (kTokens / kBlockTokens));
+    p.k = {.rows = k.as(),
+           .token_stride = kHeads * kHeadDim,
+           .head_stride = kHeadDim,
+           .scales = scales.as<float>()};
+    p.v = p.k;
+    p.v.rows = v.as();
+    p.pages_hold = pages_hold;
+    p.scaling = scaling;
+    p.n_tokens = kTokens;
+    p.kv_heads = kHeads;
+    p.head_dim = kHeadDim;
+    p.block_tokens = kBlockTokens;
+    p.slots = slots.as<int64_t>();
+    p.pages = pages.as();
+    p.n_blocks = kTokens / kBlockTokens;
+    p.head_stride = static_cast<int64_t>(page);
+    p.block_stride = p.head_stride * kHeads;
+    const double s = seconds([&] { check(kernels::cuda::encode_floats(p, nullptr), name); });
+    const double bytes = 4.0 * static_cast<double>(numbers) + static_cast<double>(pages.bytes());
+    return {.what = std::string("encode 128k tokens of 8 heads of 128 as ") + name,
+            .unit = "TB/s",
+            .measured = bytes / s * 1e-12,
+            .reference = machine.copy_bytes_per_s * 1e-12,
+            .bar = bar};
+}
+
 }  // namespace
 
 std::vector<Row> encode_rows(const Machine& machine) {
-    return {measure(machine, 8, 8, 0.8), measure(machine, 6, 4, 0.7), measure(machine, 4, 4, 0.7),
-            measure(machine, 4, 3, 0.7), measure(machine, 3, 2, 0.7)};
+    using codec::fp8::Scaling;
+    using kernels::cuda::PageFloats;
+    return {measure(machine, 8, 8, 0.8),
+            measure(machine, 6, 4, 0.7),
+            measure(machine, 4, 4, 0.7),
+            measure(machine, 4, 3, 0.7),
+            measure(machine, 3, 2, 0.7),
+            measure_floats(machine, "fp8_e4m3_head", PageFloats::e4m3, Scaling::head, 0.8),
+            measure_floats(machine, "fp8_e4m3_token", PageFloats::e4m3, Scaling::token, 0.8),
+            measure_floats(machine, "raw16", PageFloats::bf16, Scaling::one, 0)};
 }
 
 }  // namespace quire::gpu_bench

@@ -16,166 +16,152 @@
 #include "kernels/cuda/codec/rows_in.cuh"
 #include "kernels/cuda/codec/runs.cuh"
 #include "kernels/cuda/codec/scale_search.cuh"
+#include "kernels/cuda/codec/work_cut.h"
 #include "kernels/cuda/encode.h"
 
 namespace quire::kernels::cuda {
 
 inline constexpr uint32_t kEncodePairs = 4;
 inline constexpr uint32_t kEncodeThreads = kEncodePairs * kPairThreads;
+// Blocks of a multiprocessor: as many as registers allow.
+constexpr int blocks_of(int head_dim, RowKind kind) {
+    if (head_dim > 128) return 1;
+    return kind == RowKind::plain_bf16 && head_dim % 64 == 0 ? 3 : 2;
+}
 
-// How the host cuts the work. Pairs are numbered through shares of the KV heads, then through
-// windows of tokens.
-struct EncodeCut {
-    int32_t window_tokens;  // at most 16
-    int32_t share_heads;    // KV heads of a pair
-    int32_t shares;         // times share_heads is at least kv_heads
-    int32_t log_groups;     // 2^log_groups groups are a page
-    int32_t staging_bytes;  // of a warp, for one row each of its eight tokens
+struct EncodeCut : WorkCut {
+    int64_t codes_at;  // of the side, in a page
+    int64_t scales_at;
 };
 
-// A pair's place in shared memory. Rows and codes have two places, used in turn: rows of the next
-// head come in while this one's are coded, and codes are written while others are still read.
+// A warp has a place for its rows, as they come and then as they are transformed; a pair has one
+// for codes.
 template <int kHeadDim>
-struct PairMemory {
-    static constexpr uint32_t kCodeBytes = kGroupTokens * (kHeadDim + 16);
-    static constexpr uint32_t bytes(int32_t staging_bytes) {
-        return 2 * kCodeBytes + 4 * static_cast<uint32_t>(staging_bytes);
-    }
-    std::byte* begin;
-    int32_t staging_bytes;
-
-    __device__ __forceinline__ uint8_t* codes(uint32_t turn) const {
-        return reinterpret_cast<uint8_t*>(begin) + turn * kCodeBytes;
-    }
-    __device__ __forceinline__ std::byte* staging(uint32_t turn) const {
-        const uint32_t half = threadIdx.x / 32 % 2;
-        return begin + 2 * kCodeBytes + (2 * half + turn) * static_cast<uint32_t>(staging_bytes);
-    }
-};
+constexpr uint32_t row_bytes_of_warp(Numbers element) {
+    const auto staged = static_cast<uint32_t>(staging_bytes(element, kHeadDim));
+    return staged > StoredRow<kHeadDim>::kWarpBytes ? staged : StoredRow<kHeadDim>::kWarpBytes;
+}
+template <int kHeadDim>
+inline constexpr uint32_t kCodeBytes = kGroupTokens * (kHeadDim + 16);
 
 template <int kHeadDim, bool kDimMajor, int kBits, RowKind kKind>
 struct EncodePair {
     const EncodeParams& p;
     const EncodeRows& rows;
     const EncodeCut& cut;
-    PairMemory<kHeadDim> memory;
-    const int32_t* token_rows;
+    uint8_t* codes;
+    std::byte* memory;  // of the warp
+    uint32_t half;  // which of the two warps
     ScaleTables tables;
 
-    // Rotated rows to codes in shared memory and scales in the page.
-    // `top`: the largest magnitude of the thread's numbers.
-    __device__ __forceinline__ void code_rows(QuadRow<kHeadDim>& row, float top, const Run& run,
-                                              uint8_t* codes, std::byte* scales) const {
-        const uint32_t lane = lane_of_warp(), token = threadIdx.x / 32 % 2 * 8 + lane / 4;
+    __device__ __forceinline__ void sync() const {
+        asm volatile("bar.sync %0, 64;" : : "r"(1 + threadIdx.x / kPairThreads) : "memory");
+    }
+    // The token of the quad's row, in its group.
+    __device__ __forceinline__ uint32_t own_token() const {
+        return 8 * half + lane_of_warp() / 4;
+    }
+
+    // The warp's rows of a head to codes in shared memory and scales in the page.
+    __device__ __forceinline__ void code_rows(const Run& run, int32_t head,
+                                              std::byte* scales) const {
+        const uint32_t token = own_token();
         const bool written = (run.written >> token & 1) != 0;
+        QuadRow<kHeadDim> numbers;
+        const float top = read_rotated<kKind>(
+            p.element, rows.mean == nullptr ? nullptr : rows.mean + int64_t{head} * kHeadDim,
+            memory, &numbers);
+        __syncwarp();
+        const StoredRow<kHeadDim> row(memory, numbers);
         const float largest = quad_max_or_nan(top);
         const bool finite = __float_as_int(largest) < 0x7f800000;
         const bool zeros = !finite || largest <= codec::hot::zero_below(kBits);
         const int u = best_scale<kBits>(row, tables, largest, zeros || !written);
         const GroupCodes<kHeadDim, kDimMajor> group = {codes, run.written};
-        make_codes<kBits>(row, largest, tables.inverse_scale<kBits>(u), tables.scale<kBits>(u),
-                          [&](int v, int half, int32_t a, int32_t b) {
-                              group.put(token, v, half, a, b);
+        make_codes<kBits>(row, largest, tables.inverse_scale<kBits>(u),
+                          [&](int v, int pair, int32_t a, int32_t b) {
+                              group.put(token, v, pair, a, b);
                           });
         if (zeros) group.clear(token);
-        if (lane % 4 != 0 || !written) return;
+        if (lane_of_warp() % 4 != 0 || !written) return;
         scales[token] = static_cast<std::byte>(zeros ? 0 : u);
         if (!finite && p.not_finite != nullptr) atomicAdd(p.not_finite, 1u);
     }
 
-    __device__ __forceinline__ void code_group(const Run& run, int32_t head, uint32_t turn) const {
-        const codec::hot::Shape shape = {p.k.bits, p.v.bits, kHeadDim,
-                                         static_cast<uint32_t>(p.block_tokens)};
+    // tokens_of_run[t]: which of the new tokens is token t of the group.
+    __device__ __forceinline__ void code_heads(const Run& run, const int32_t* tokens_of_run,
+                                               int32_t first, int32_t last) const {
+        const int64_t number_bytes = p.element == Numbers::f32 ? 4 : 2;
+        const bool written = (run.written >> own_token() & 1) != 0;
+        const std::byte* row = static_cast<const std::byte*>(rows.rows) +
+                               (written ? tokens_of_run[own_token()] : 0) *
+                                   (rows.token_stride * number_bytes) +
+                               first * (rows.head_stride * number_bytes);
         const uint32_t index = static_cast<uint32_t>(run.group) & ((1u << cut.log_groups) - 1);
         std::byte* page =
-            p.pages + (run.group >> cut.log_groups) * p.block_stride + head * p.head_stride;
-        QuadRow<kHeadDim> row;
-        const float* mean =
-            rows.mean == nullptr ? nullptr : rows.mean + int64_t{head} * kHeadDim;
-        const float top = read_rotated<kKind>(p.element, mean, memory.staging(turn), &row);
-        code_rows(row, top, run, memory.codes(turn),
-                  page + index * kGroupTokens +
-                      (kDimMajor ? codec::hot::k_scales_offset(shape)
-                                 : codec::hot::v_scales_offset(shape)));
-        asm volatile("bar.sync %0, 64;" : : "r"(1 + threadIdx.x / kPairThreads) : "memory");
-        pack_side<kHeadDim, kDimMajor, kBits>(
-            GroupCodes<kHeadDim, kDimMajor>{memory.codes(turn), run.written},
-            threadIdx.x % kPairThreads, shape, index,
-            page + (kDimMajor ? codec::hot::k_offset(shape) : codec::hot::v_offset(shape)));
-    }
-
-    __device__ __forceinline__ void code_heads(const Run& run, int32_t first, int32_t last) const {
-        const uint32_t half = threadIdx.x / 32 % 2;
-        const int32_t* row_of = token_rows + 8 * half;
-        const uint32_t written = run.written >> (8 * half) & 0xff;
-        fetch_rows<kKind, kHeadDim>(p.element, rows, first, row_of, written, memory.staging(0));
-        uint32_t turn = 0;
+            p.pages + (run.group >> cut.log_groups) * p.block_stride + first * p.head_stride;
+        if (written) fetch_rows<kKind, kHeadDim>(p.element, row, memory);
 #pragma unroll 1
-        for (int32_t head = first; head < last; ++head, turn ^= 1) {
+        for (int32_t head = first; head < last; ++head, page += p.head_stride) {
             wait_for_rows();
-            if (head + 1 < last)
-                fetch_rows<kKind, kHeadDim>(p.element, rows, head + 1, row_of, written,
-                                     memory.staging(turn ^ 1));
-            code_group(run, head, turn);
+            code_rows(run, head, page + cut.scales_at + index * kGroupTokens);
+            __syncwarp();
+            row += rows.head_stride * number_bytes;
+            if (written && head + 1 < last) fetch_rows<kKind, kHeadDim>(p.element, row, memory);
+            sync();
+            pack_side<kHeadDim, kDimMajor, kBits>(
+                GroupCodes<kHeadDim, kDimMajor>{codes, run.written}, threadIdx.x % kPairThreads,
+                static_cast<uint32_t>(p.block_tokens), index, page + cut.codes_at);
+            sync();
         }
-        // Of two turns that are alike, the other warp may still read the first one's codes.
-        asm volatile("bar.sync %0, 64;" : : "r"(1 + threadIdx.x / kPairThreads) : "memory");
     }
 };
 
 template <int kHeadDim, bool kDimMajor, int kBits, RowKind kKind>
-__global__ void __launch_bounds__(kEncodeThreads, kHeadDim <= 128 ? 2 : 1)
+__global__ void __launch_bounds__(kEncodeThreads, blocks_of(kHeadDim, kKind))
     encode_kernel(const EncodeParams p, const EncodeCut cut) {
     extern __shared__ __align__(16) std::byte shared[];
-    __shared__ int32_t token_rows[kEncodePairs * 2][kGroupTokens];
-    const uint32_t pair = threadIdx.x / kPairThreads;
+    __shared__ int32_t tokens[kEncodePairs * 2][kGroupTokens];
+    const uint32_t warp = threadIdx.x / 32, pair = warp / 2;
     const uint32_t unit = blockIdx.x * kEncodePairs + pair;
     const uint32_t window = unit / static_cast<uint32_t>(cut.shares);
-    const auto share =
-        static_cast<int32_t>(unit - window * static_cast<uint32_t>(cut.shares));
+    const auto share = static_cast<int32_t>(unit - window * static_cast<uint32_t>(cut.shares));
     // Of a pair that is one too many, nothing begins before the last token.
     const int64_t token = int64_t{window} * cut.window_tokens;
     if (token >= p.n_tokens) return;
+    const EncodeRows& rows = kDimMajor ? p.k : p.v;
     const EncodePair<kHeadDim, kDimMajor, kBits, kKind> work = {
         p,
-        kDimMajor ? p.k : p.v,
+        rows,
         cut,
-        {shared + pair * PairMemory<kHeadDim>::bytes(cut.staging_bytes), cut.staging_bytes},
-        token_rows[threadIdx.x / 32],
+        reinterpret_cast<uint8_t*>(shared) + pair * kCodeBytes<kHeadDim>,
+        shared + kEncodePairs * kCodeBytes<kHeadDim> +
+            warp * row_bytes_of_warp<kHeadDim>(p.element),
+        warp % 2,
         ScaleTables::load()};
     const int32_t first = share * cut.share_heads;
     const int32_t last = min(first + cut.share_heads, p.kv_heads);
     const RunFinder finder(p.slots, p.n_tokens, p.n_blocks << cut.log_groups,
                            static_cast<int32_t>(token), cut.window_tokens);
     for (uint32_t starts = finder.starts; starts != 0; starts &= starts - 1)
-        work.code_heads(finder.run_at(__ffs(static_cast<int>(starts)) - 1,
-                                      token_rows[threadIdx.x / 32]),
-                        first, last);
-}
-
-template <int kHeadDim>
-EncodeCut cut_work(const EncodeParams& p) {
-    EncodeCut cut{};
-    // Few tokens, as in a step of decoding, are often of as many groups.
-    cut.window_tokens = p.n_tokens <= 1024 ? 1 : static_cast<int32_t>(kGroupTokens);
-    // Enough pairs for every multiprocessor of the largest GPUs, and a few turns each.
-    const int64_t windows = (p.n_tokens + cut.window_tokens - 1) / cut.window_tokens;
-    cut.share_heads = 1;
-    while (cut.share_heads < p.kv_heads && windows * p.kv_heads / (2 * cut.share_heads) >= 8192)
-        cut.share_heads *= 2;
-    cut.shares = (p.kv_heads + cut.share_heads - 1) / cut.share_heads;
-    while (static_cast<int32_t>(kGroupTokens) << cut.log_groups < p.block_tokens) ++cut.log_groups;
-    cut.staging_bytes = staging_bytes(p.element, kHeadDim);
-    return cut;
+        work.code_heads(finder.run_at(__ffs(static_cast<int>(starts)) - 1, tokens[warp]),
+                        tokens[warp], first, last);
 }
 
 template <int kHeadDim, bool kDimMajor, int kBits>
 int launch_side(const EncodeParams& p, CUstream_st* stream) {
-    const EncodeCut cut = cut_work<kHeadDim>(p);
-    const int64_t windows = (p.n_tokens + cut.window_tokens - 1) / cut.window_tokens;
-    const auto blocks =
-        static_cast<uint32_t>((windows * cut.shares + kEncodePairs - 1) / kEncodePairs);
-    const uint32_t shared = kEncodePairs * PairMemory<kHeadDim>::bytes(cut.staging_bytes);
+    const codec::hot::Shape shape = {p.k.bits, p.v.bits, kHeadDim,
+                                     static_cast<uint32_t>(p.block_tokens)};
+    const EncodeCut cut = {
+        cut_work(p.n_tokens, p.kv_heads, p.block_tokens),
+        static_cast<int64_t>(kDimMajor ? codec::hot::k_offset(shape)
+                                       : codec::hot::v_offset(shape)),
+        static_cast<int64_t>(kDimMajor ? codec::hot::k_scales_offset(shape)
+                                       : codec::hot::v_scales_offset(shape))};
+    const int64_t pairs = int64_t{cut.windows} * cut.shares;
+    const auto blocks = static_cast<uint32_t>((pairs + kEncodePairs - 1) / kEncodePairs);
+    const uint32_t shared =
+        kEncodePairs * (kCodeBytes<kHeadDim> + 2 * row_bytes_of_warp<kHeadDim>(p.element));
     const bool plain = are_plain_bf16(p.element, kDimMajor ? p.k : p.v);
     const auto kernel = plain ? encode_kernel<kHeadDim, kDimMajor, kBits, RowKind::plain_bf16>
                               : encode_kernel<kHeadDim, kDimMajor, kBits, RowKind::any>;

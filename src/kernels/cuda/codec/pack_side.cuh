@@ -33,7 +33,7 @@ struct GroupCodes {
     // Numbers 16v + 8 half + 2t and the one after it of a token; only their lowest bytes count.
     __device__ __forceinline__ void put(uint32_t token, int v, int half, int32_t a,
                                         int32_t b) const {
-        const uint32_t dim = 2 * (lane_of_warp() % 4) + static_cast<uint32_t>(16 * v + 8 * half);
+        const uint32_t dim = static_cast<uint32_t>(16 * v + 8 * half) + 2 * (lane_of_warp() % 4);
         if constexpr (kDimMajor) {
             bytes[dim * 16 + token] = static_cast<uint8_t>(a);
             bytes[dim * 16 + 16 + token] = static_cast<uint8_t>(b);
@@ -112,17 +112,18 @@ __device__ __forceinline__ void pack_plane(const GroupCodes<kHeadDim, kDimMajor>
     }
 }
 
-// `side`: first byte of the page's side; `index`: which of the page's groups it is.
+// `side`: first byte of a plane of a page of `tokens`, after which the others lie; `index`: which of the page's groups it is.
 template <int kHeadDim, bool kDimMajor, int kBits, int kPlane = 0>
 __device__ __forceinline__ void pack_side(const GroupCodes<kHeadDim, kDimMajor>& group,
-                                          uint32_t thread, const codec::hot::Shape& shape,
-                                          uint32_t index, std::byte* side) {
+                                          uint32_t thread, uint32_t tokens, uint32_t index,
+                                          std::byte* side) {
     constexpr int kWidth = codec::hot::planes_of(kBits).width[kPlane];
     constexpr size_t kGroupBytes = size_t{kHeadDim} * codec::hot::kLanes * kWidth / 8;
     pack_plane<kHeadDim, kDimMajor, kBits, kPlane>(
-        group, thread, side + codec::hot::plane_offset(shape, kBits, kPlane) + index * kGroupBytes);
+        group, thread, side + index * kGroupBytes);
     if constexpr (kPlane + 1 < codec::hot::planes_of(kBits).count)
-        pack_side<kHeadDim, kDimMajor, kBits, kPlane + 1>(group, thread, shape, index, side);
+        pack_side<kHeadDim, kDimMajor, kBits, kPlane + 1>(
+            group, thread, tokens, index, side + tokens * (kHeadDim * kWidth / 8));
 }
 
 }  // namespace quire::kernels::cuda

@@ -8,6 +8,7 @@
 // are compiled so.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "codec/hot/scale.h"
@@ -25,6 +26,39 @@ struct QuadRow {
 __device__ __forceinline__ uint32_t lane_of_warp() {
     return threadIdx.x % 32;
 }
+
+// The same in shared memory, where loops over it need not be unrolled: instructions of unrolled
+// ones did not fit into the instruction cache. A thread reads what it wrote.
+template <int kHeadDim>
+struct StoredRow {
+    static constexpr int kVectors = kHeadDim / 16;
+    static constexpr uint32_t kWarpBytes = kVectors * 512;
+    float4* mine;
+
+    __device__ __forceinline__ StoredRow(std::byte* memory, const QuadRow<kHeadDim>& row)
+        : mine(reinterpret_cast<float4*>(memory) + lane_of_warp()) {
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v)
+            mine[v * 32] = make_float4(row.x[v][0], row.x[v][1], row.x[v][2], row.x[v][3]);
+    }
+    // visit(v, x), x being four numbers.
+    template <int kUnroll, class Visit>
+    __device__ __forceinline__ void for_each_four(Visit visit) const {
+#pragma unroll kUnroll
+        for (int v = 0; v < kVectors; ++v) {
+            const float4 four = mine[v * 32];
+            const float x[4] = {four.x, four.y, four.z, four.w};
+            visit(v, x);
+        }
+    }
+    template <int kUnroll, class Visit>
+    __device__ __forceinline__ void for_each(Visit visit) const {
+        for_each_four<kUnroll>([&](int, const float(&x)[4]) {
+#pragma unroll
+            for (int q = 0; q < 4; ++q) visit(x[q], q);
+        });
+    }
+};
 
 __device__ __forceinline__ float quad_sum(float x) {
     x += __shfl_xor_sync(kWholeWarp, x, 1);

@@ -80,14 +80,14 @@ __device__ __forceinline__ float later_steps(QuadRow<kHeadDim>& row) {
     return top * kNorm;
 }
 
-// The first product of a sum.
-__device__ __forceinline__ void product_bf16(float (&d)[4], uint32_t a0, uint32_t a2,
+// A product that is not added to anything.
+__device__ __forceinline__ void product_bf16(float (&d)[4], const uint32_t (&a)[4],
                                              const uint32_t (&b)[2]) {
     asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%5}, "
-        "{%7,%8}, {%9,%9,%9,%9};"
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%10,%10,%10,%10};"
         : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a0), "r"(0), "r"(a2), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
 }
 
 // Two words a vector of a row: numbers 2t and 2t + 1, 2t + 8 and 2t + 9.
@@ -130,10 +130,27 @@ __device__ __forceinline__ float smallest_exact(const RowWords<kHeadDim>& words)
     return sum > 1e-30f ? bound * 0x1p-17f : INFINITY;
 }
 
+// Bit v: of the numbers 16v to 16v + 15 of some row, the sums may have to be rounded.
+template <int kHeadDim>
+__device__ __forceinline__ uint32_t maybe_rounded(const RowWords<kHeadDim>& words) {
+    const __nv_bfloat162 smallest = __float2bfloat162_rn(smallest_exact(words));
+    uint32_t bits = 0;
+#pragma unroll
+    for (int v = 0; v < kHeadDim / 16; ++v) {
+        __nv_bfloat162 a, b;
+        memcpy(&a, &words.word[v][0], 4);
+        memcpy(&b, &words.word[v][1], 4);
+        const bool exact = __hbge2(__hmin2(__habs2(a), __habs2(b)), smallest);
+        bits |= __all_sync(kWholeWarp, exact) ? 0u : 1u << v;
+    }
+    return bits;
+}
+
 template <int kHeadDim>
 __device__ __forceinline__ void first_steps_by_products(const std::byte* staging,
                                                         QuadRow<kHeadDim>* row) {
     const RowWords<kHeadDim> words(staging);
+    const uint32_t rounded = maybe_rounded(words);
     const uint32_t g = lane_of_warp() / 4, t = lane_of_warp() % 4;
     // Entry (k, n) is minus one when k & n has an odd number of bits.
     uint32_t signs[2][2];
@@ -145,24 +162,32 @@ __device__ __forceinline__ void first_steps_by_products(const std::byte* staging
             const auto odd = static_cast<uint32_t>(__popc(k & n)) & 1;
             signs[tile][half] = 0x3f803f80 ^ (odd << 15 | (odd ^ (n & 1)) << 31);
         }
+    // Two vectors at a time: rows 8 to 15 of the product are the second one's.
 #pragma unroll
-    for (int v = 0; v < kHeadDim / 16; ++v) {
-        float low[4], high[4];
-        product_bf16(low, words.word[v][0], words.word[v][1], signs[0]);
-        product_bf16(high, words.word[v][0], words.word[v][1], signs[1]);
-        float(&x)[4] = row->x[v];
-        x[0] = low[0], x[1] = low[1], x[2] = high[0], x[3] = high[1];
+    for (int v = 0; v < kHeadDim / 16; v += 2) {
+        const bool two = v + 1 < kHeadDim / 16;
+        const uint32_t a[4] = {words.word[v][0], two ? words.word[v + two][0] : 0u,
+                               words.word[v][1], two ? words.word[v + two][1] : 0u};
+#pragma unroll
+        for (int tile = 0; tile < 2; ++tile) {
+            float sums[4];
+            product_bf16(sums, a, signs[tile]);
+            row->x[v][2 * tile] = sums[0];
+            row->x[v][2 * tile + 1] = sums[1];
+            if (!two) continue;
+            row->x[v + two][2 * tile] = sums[2];
+            row->x[v + two][2 * tile + 1] = sums[3];
+        }
     }
-    const __nv_bfloat162 smallest = __float2bfloat162_rn(smallest_exact(words));
+    if (rounded == 0) return;
+    const std::byte* at = staging + g * staged_row_bytes(2, kHeadDim) + 4 * t;
 #pragma unroll
     for (int v = 0; v < kHeadDim / 16; ++v) {
-        __nv_bfloat162 a, b;
-        memcpy(&a, &words.word[v][0], 4);
-        memcpy(&b, &words.word[v][1], 4);
-        const bool exact = __hbge2(__hmin2(__habs2(a), __habs2(b)), smallest);
-        if (__all_sync(kWholeWarp, exact)) continue;
-        const float2 low = widened<__nv_bfloat16>(words.word[v][0]);
-        const float2 high = widened<__nv_bfloat16>(words.word[v][1]);
+        if ((rounded >> v & 1) == 0) continue;
+        const float2 low =
+            widened<__nv_bfloat16>(*reinterpret_cast<const uint32_t*>(at + 32 * v));
+        const float2 high =
+            widened<__nv_bfloat16>(*reinterpret_cast<const uint32_t*>(at + 32 * v + 16));
         float x[4] = {low.x, low.y, high.x, high.y};
         sixteen_steps(x);
 #pragma unroll

@@ -31,25 +31,26 @@ constexpr int32_t staging_bytes(Numbers element, int32_t head_dim) {
     return 8 * staged_row_bytes(element == Numbers::f32 ? 4 : 2, head_dim);
 }
 
-// By chunks of kChunk bytes; `row_of` has the eight rows' numbers, `written` says which there are.
+// A row by the four threads of a quad, kChunk bytes at a time.
 template <int kChunk, int kRowBytes>
-__device__ __forceinline__ void stage(const std::byte* from, int64_t token_bytes,
-                                      const int32_t* row_of, uint32_t written, std::byte* staging) {
-    constexpr uint32_t kChunks = kRowBytes / kChunk;
-    for (uint32_t i = lane_of_warp(); i < 8 * kChunks; i += 32) {
-        const uint32_t row = i / kChunks, at = i % kChunks * kChunk;
-        if ((written >> row & 1) == 0) continue;
-        const std::byte* source = from + row_of[row] * token_bytes + at;
-        std::byte* to = staging + row * (kRowBytes + 16) + at;
+__device__ __forceinline__ void stage(const std::byte* row, std::byte* to) {
+    constexpr int kChunks = kRowBytes / kChunk;
+    const auto t = static_cast<int>(lane_of_warp() % 4);
+#pragma unroll(kChunk == 16 ? 16 : 1)
+    for (int i = 0; i < (kChunks + 3) / 4; ++i) {
+        if (kChunks % 4 != 0 && 4 * i + t >= kChunks) continue;
+        const std::byte* source = row + (4 * i + t) * kChunk;
+        std::byte* target = to + (4 * i + t) * kChunk;
         if constexpr (kChunk == 16) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                          :
-                         : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "l"(source)
+                         : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(target))),
+                           "l"(source)
                          : "memory");
         } else if constexpr (kChunk == 4) {
-            *reinterpret_cast<uint32_t*>(to) = *reinterpret_cast<const uint32_t*>(source);
+            *reinterpret_cast<uint32_t*>(target) = *reinterpret_cast<const uint32_t*>(source);
         } else {
-            *reinterpret_cast<uint16_t*>(to) = *reinterpret_cast<const uint16_t*>(source);
+            *reinterpret_cast<uint16_t*>(target) = *reinterpret_cast<const uint16_t*>(source);
         }
     }
 }
@@ -69,33 +70,27 @@ __device__ __forceinline__ float2 widened<__half>(uint32_t word) {
 }
 
 template <class T, int kHeadDim, bool kAligned>
-__device__ __forceinline__ void fetch_rows_of(const EncodeRows& rows, int32_t head,
-                                              const int32_t* row_of, uint32_t written,
-                                              std::byte* staging) {
+__device__ __forceinline__ void fetch_rows_of(const std::byte* row, std::byte* staging) {
     constexpr int kRowBytes = kHeadDim * static_cast<int>(sizeof(T));
-    const auto* from = static_cast<const std::byte*>(rows.rows) +
-                       head * rows.head_stride * static_cast<int64_t>(sizeof(T));
-    const int64_t token_bytes = rows.token_stride * static_cast<int64_t>(sizeof(T));
-    if (kAligned ||
-        ((reinterpret_cast<uintptr_t>(from) | static_cast<uintptr_t>(token_bytes)) & 15) == 0)
-        stage<16, kRowBytes>(from, token_bytes, row_of, written, staging);
+    std::byte* to = staging + lane_of_warp() / 4 * staged_row_bytes(sizeof(T), kHeadDim);
+    if (kAligned || reinterpret_cast<uintptr_t>(row) % 16 == 0)
+        stage<16, kRowBytes>(row, to);
     else
-        stage<sizeof(T), kRowBytes>(from, token_bytes, row_of, written, staging);
+        stage<sizeof(T), kRowBytes>(row, to);
 }
 
-// Begins to bring eight rows of a head to shared memory. All threads of the warp.
+// Begins to bring the row of each quad, eight a warp, to shared memory.
 template <RowKind kKind, int kHeadDim>
-__device__ __forceinline__ void fetch_rows(Numbers element, const EncodeRows& rows, int32_t head,
-                                           const int32_t* row_of, uint32_t written,
+__device__ __forceinline__ void fetch_rows(Numbers element, const std::byte* row,
                                            std::byte* staging) {
     if constexpr (kKind == RowKind::plain_bf16)
-        fetch_rows_of<uint16_t, kHeadDim, true>(rows, head, row_of, written, staging);
+        fetch_rows_of<uint16_t, kHeadDim, true>(row, staging);
     else if (element == Numbers::f32)
-        fetch_rows_of<float, kHeadDim, false>(rows, head, row_of, written, staging);
+        fetch_rows_of<float, kHeadDim, false>(row, staging);
     else
-        fetch_rows_of<uint16_t, kHeadDim, false>(rows, head, row_of, written, staging);
+        fetch_rows_of<uint16_t, kHeadDim, false>(row, staging);
 }
-// Until all that was begun is there; whoever reads what was read before may then be overwritten.
+// Until all that was begun is there.
 __device__ __forceinline__ void wait_for_rows() {
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncwarp();

@@ -37,15 +37,15 @@ struct RunFinder {
                                                group != before);
     }
 
-    // Of the run that begins with the token of lane `start`. token_rows[t]: which of the new tokens
-    // is token t of the group; for this warp alone.
-    __device__ Run run_at(int start, int32_t* token_rows) const {
+    // The run that begins with the token of lane `start`. tokens[t]: which of the new tokens is token
+    // t of the group; for this warp alone.
+    __device__ Run run_at(int start, int32_t* tokens) const {
         const uint32_t later = breaks & (0xfffffffeu << start);
         const int end = later == 0 ? 32 : __ffs(static_cast<int>(later)) - 1;
         const auto lane = static_cast<int>(lane_of_warp());
         const bool mine = lane >= start && lane < end;
         __syncwarp();
-        if (mine) token_rows[place] = token;
+        if (mine) tokens[place] = token;
         __syncwarp();
         return {__shfl_sync(kWholeWarp, group, start),
                 __reduce_or_sync(kWholeWarp, mine ? 1u << place : 0u)};

@@ -67,54 +67,51 @@ static __device__ constexpr MagnitudeCells kWindowCells =
     magnitude_cells<kBits>(kWindowCellsPerUnit<kBits>, double{step_ratio(kWindowLowest<kBits>)},
                            double{step_ratio(kWindowHighest<kBits>)});
 
-template <int kHeadDim, class Visit>
-__device__ __forceinline__ void for_each_number(const QuadRow<kHeadDim>& row, Visit visit) {
-#pragma unroll
-    for (int v = 0; v < QuadRow<kHeadDim>::kVectors; ++v)
-#pragma unroll
-        for (int q = 0; q < 4; ++q) visit(row.x[v][q], q);
-}
-
 template <int kBits, int kHeadDim>
-__device__ __forceinline__ void estimate_integers(const QuadRow<kHeadDim>& row, float inverse,
+__device__ __forceinline__ void estimate_integers(const StoredRow<kHeadDim>& row, float inverse,
                                                   Errors<kBits>* out) {
     constexpr float kHalf = codec::hot::magnitudes(kBits);
     constexpr float kRange = 2 * kHalf - 1;
     constexpr float kEta = kHalf * 0x1p-20f;
+    float by[kScales<kBits>], sum[kScales<kBits>] = {};
+#pragma unroll
+    for (int i = 0; i < kScales<kBits>; ++i)
+        by[i] = inverse * inverse_step_ratio(codec::hot::search_of(kBits).highest - i);
+    row.template for_each<2>([&](float x, int) {
+#pragma unroll
+        for (int i = 0; i < kScales<kBits>; ++i) {
+            float level;
+            if (codec::hot::search_of(kBits).highest == i) {
+                // The anchor's. Only a half is out of reach, and is as far from either level.
+                level = fmaf(x, by[i], kRounder) - kRounder;
+            } else {
+                const float share =
+                    __saturatef(fmaf(x, by[i] * (1.0f / kRange), kHalf / kRange));
+                level = fmaf(share, kRange, kRounder) - (kRounder + kHalf);
+            }
+            const float e = fmaf(x, by[i], -level);
+            sum[i] = fmaf(e, e, sum[i]);
+        }
+    });
     out->margin = 0;
 #pragma unroll
     for (int i = 0; i < kScales<kBits>; ++i) {
-        const int k = codec::hot::search_of(kBits).highest - i;
-        const float by = inverse * inverse_step_ratio(k);
-        const float clamped_by = by * (1.0f / kRange);
-        float sum = 0;
-        for_each_number(row, [&](float x, int) {
-            float level;
-            if (k >= 0) {  // only a half is out of reach, and is as far from either level
-                level = fmaf(x, by, kRounder) - kRounder;
-            } else {
-                const float share = __saturatef(fmaf(x, clamped_by, kHalf / kRange));
-                level = fmaf(share, kRange, kRounder) - (kRounder + kHalf);
-            }
-            const float e = fmaf(x, by, -level);
-            sum = fmaf(e, e, sum);
-        });
-        sum = quad_sum(sum);
-        const float square = step_ratio(k) * step_ratio(k);
-        out->error[i] = sum * square;
-        out->margin = fmaxf(out->margin, 1.02f * kEta * square * (kHeadDim + sum));
+        const float r = step_ratio(codec::hot::search_of(kBits).highest - i);
+        sum[i] = quad_sum(sum[i]);
+        out->error[i] = sum[i] * (r * r);
+        out->margin = fmaxf(out->margin, 1.02f * kEta * (r * r) * (kHeadDim + sum[i]));
     }
 }
 
 // Of one scale, in its own units.
 template <int kBits, int kHeadDim>
-__device__ __forceinline__ float estimate_alone(const QuadRow<kHeadDim>& row, float inverse) {
+__device__ __forceinline__ float estimate_alone(const StoredRow<kHeadDim>& row, float inverse) {
     static_assert(kOneScaleCells<kBits>.good);
     const float threshold = kOneScaleCells<kBits>.threshold[lane_of_warp()];
     const float half_step = kOneScaleCells<kBits>.half_step[lane_of_warp()];
     const float index_by = inverse * kOneScaleCellsPerUnit;
     float sum = 0;
-    for_each_number(row, [&](float x, int) {
+    row.template for_each<2>([&](float x, int) {
         const int cell = __float_as_int(fmaf(fabsf(x), index_by, kRounder));
         const float t = __shfl_sync(kWholeWarp, threshold, cell);
         const float h = __shfl_sync(kWholeWarp, half_step, cell);
@@ -125,7 +122,7 @@ __device__ __forceinline__ float estimate_alone(const QuadRow<kHeadDim>& row, fl
 }
 
 template <int kBits, int kHeadDim>
-__device__ __forceinline__ void estimate_window(const QuadRow<kHeadDim>& row, float inverse,
+__device__ __forceinline__ void estimate_window(const StoredRow<kHeadDim>& row, float inverse,
                                                 Errors<kBits>* out) {
     static_assert(kWindowCells<kBits>.good);
     constexpr int kCount = kWindowHighest<kBits> - kWindowLowest<kBits> + 1;
@@ -133,7 +130,7 @@ __device__ __forceinline__ void estimate_window(const QuadRow<kHeadDim>& row, fl
     const float half_step = kWindowCells<kBits>.half_step[lane_of_warp()];
     const float index_by = inverse * kWindowCellsPerUnit<kBits>;
     float yy = 0, yt = 0, tt = 0, hh = 0, bends[kCount] = {};
-    for_each_number(row, [&](float x, int) {
+    row.template for_each<2>([&](float x, int) {
         const int cell =
             __float_as_int(fmaf(fabsf(x), index_by, kRounder));
         const float t = __shfl_sync(kWholeWarp, threshold, cell);
@@ -165,13 +162,13 @@ __device__ __forceinline__ void estimate_window(const QuadRow<kHeadDim>& row, fl
 
 // `squares`: the sum of squares of x.
 template <int kHeadDim>
-__device__ __forceinline__ void estimate_two_bits(const QuadRow<kHeadDim>& row, float inverse,
+__device__ __forceinline__ void estimate_two_bits(const StoredRow<kHeadDim>& row, float inverse,
                                                   float squares, Errors<2>* out) {
     constexpr float t = codec::hot::kThresholds2[0];
     constexpr float h = 0.5f * (codec::hot::kLevels2[1] - codec::hot::kLevels2[0]);
     float z_sum = 0, bends[kScales<2>] = {};
-#pragma unroll
-    for (const float(&x)[4] : row.x) {  // by fours, for short chains of additions
+    // By fours, for short chains of additions.
+    row.template for_each_four<2>([&](int, const float(&x)[4]) {
         float z[4];
 #pragma unroll
         for (int q = 0; q < 4; ++q) z[q] = fabsf(x[q]) * inverse;
@@ -182,7 +179,7 @@ __device__ __forceinline__ void estimate_two_bits(const QuadRow<kHeadDim>& row, 
             bends[i] += (fabsf(z[0] - bend) + fabsf(z[1] - bend)) +
                         (fabsf(z[2] - bend) + fabsf(z[3] - bend));
         }
-    }
+    });
     z_sum = quad_sum(z_sum);
     const float zz = squares * inverse * inverse;
     out->margin = 2.5e-6f * (2 * zz + 3.0f * kHeadDim);
@@ -195,14 +192,13 @@ __device__ __forceinline__ void estimate_two_bits(const QuadRow<kHeadDim>& row, 
 }
 
 template <int kBits, int kHeadDim>
-__device__ __forceinline__ void estimate_errors(const QuadRow<kHeadDim>& row, float inverse,
+__device__ __forceinline__ void estimate_errors(const StoredRow<kHeadDim>& row, float inverse,
                                                 float squares, Errors<kBits>* out) {
     if constexpr (!codec::hot::is_lloyd(kBits)) {
         estimate_integers<kBits>(row, inverse, out);
     } else if constexpr (kBits == 2) {
         estimate_two_bits(row, inverse, squares, out);
     } else if constexpr (kBits == 5) {
-        // In turn, for code that is not eight times as long.
         float most = 0;
 #pragma unroll
         for (int i = 0; i < kScales<5>; ++i) {
@@ -246,13 +242,13 @@ struct ExactLevels<kBits, true> {
 
 // The oracle's sum. u may differ from row to row.
 template <int kBits, int kHeadDim>
-__device__ __forceinline__ float exact_error(const QuadRow<kHeadDim>& row,
+__device__ __forceinline__ float exact_error(const StoredRow<kHeadDim>& row,
                                              const ScaleTables& tables, int u) {
     const ExactLevels<kBits> levels;
     const float inverse = tables.inverse_scale<kBits>(u);
     const float scale = tables.scale<kBits>(u);
     float sums[4] = {};
-    for_each_number(row, [&](float x, int q) {
+    row.template for_each<2>([&](float x, int q) {
         const float e = levels.error(x, inverse, scale);
         sums[q] = fmaf(e, e, sums[q]);
     });
@@ -261,7 +257,7 @@ __device__ __forceinline__ float exact_error(const QuadRow<kHeadDim>& row,
 
 // `open`: bit i, entry i of Errors may be the least; rows with less than two have settled it.
 template <int kBits, int kHeadDim>
-__device__ __forceinline__ int best_by_exact_errors(const QuadRow<kHeadDim>& row,
+__device__ __forceinline__ int best_by_exact_errors(const StoredRow<kHeadDim>& row,
                                                     const ScaleTables& tables, int anchor,
                                                     uint32_t open) {
     int best = 0;
@@ -283,14 +279,14 @@ __device__ __forceinline__ int best_by_exact_errors(const QuadRow<kHeadDim>& row
 // The scale's byte for the row of the quad. `largest`: its largest magnitude; `settled`: nobody
 // asks for this row.
 template <int kBits, int kHeadDim>
-__device__ __forceinline__ int best_scale(const QuadRow<kHeadDim>& row, const ScaleTables& tables,
+__device__ __forceinline__ int best_scale(const StoredRow<kHeadDim>& row, const ScaleTables& tables,
                                           float largest, bool settled) {
     namespace hot = codec::hot;
     constexpr hot::Search kSearch = hot::search_of(kBits);
     float amplitude = largest * (1.0f / hot::reach(kBits)), squares = 0;
     if constexpr (kBits == 2) {
         float sums[4] = {};
-        for_each_number(row, [&](float x, int q) { sums[q] = fmaf(x, x, sums[q]); });
+        row.template for_each<2>([&](float x, int q) { sums[q] = fmaf(x, x, sums[q]); });
         squares = fold_sums(sums);
         amplitude = largest < hot::kHuge
                         ? __fsqrt_rn(__fdiv_rn(squares, static_cast<float>(kHeadDim)))
