@@ -41,8 +41,7 @@ bool is_fp8(const Case& c) {
 
 size_t page_bytes(const Case& c) {
     const auto numbers = static_cast<size_t>(2 * c.head_dim * c.block_tokens);
-    const size_t scales =
-        c.scaling == Scaling::token ? static_cast<size_t>(4 * c.block_tokens) : 0;
+    const size_t scales = c.scaling == Scaling::token ? static_cast<size_t>(4 * c.block_tokens) : 0;
     return numbers * (is_fp8(c) ? 1 : 2) + scales;
 }
 
@@ -50,9 +49,9 @@ size_t page_bytes(const Case& c) {
 uint32_t encode_token(const Case& c, const float* k, const float* v, float k_scale, float v_scale,
                       uint32_t token, std::byte* page) {
     codec::EncodePage job;
-    job.spec.option = static_cast<uint16_t>(
-        static_cast<int>(c.scaling) |
-        (c.pages_hold == PageFloats::e5m2 ? codec::fp8::kOptionE5m2 : 0));
+    job.spec.option =
+        static_cast<uint16_t>(static_cast<int>(c.scaling) |
+                              (c.pages_hold == PageFloats::e5m2 ? codec::fp8::kOptionE5m2 : 0));
     job.geometry = {static_cast<uint32_t>(c.head_dim), 1, static_cast<uint32_t>(c.block_tokens),
                     c.pages_hold == PageFloats::f16 ? Element::f16 : Element::bf16};
     job.sidecar.k_scale = k_scale;

@@ -1,12 +1,11 @@
 // Pages that the GPU encodes are those of the CPU's oracle, byte for byte.
-#include "kernels/cuda/encode.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "check.h"
 #include "codec/hot/hot.h"
 #include "device_memory.h"
+#include "kernels/cuda/encode_to_host.h"
 #include "new_rows.h"
 
 namespace quire {
@@ -159,6 +158,40 @@ QUIRE_GPU_TEST(encode_many_rows) {
     uint64_t seed = 99;
     for (int bits = 2; bits <= 8; ++bits)
         run_case({128, 4, 128, bits, bits, Numbers::bf16, false}, ++seed, 40);
+}
+
+// By chunks, the last one not full.
+QUIRE_GPU_TEST(encode_to_host_memory) {
+    using gpu_testing::check_cuda;
+    World w({128, 3, 32, 8, 4, Numbers::bf16, false}, 21, 10);
+    w.slots.resize(10 * 32 - 7);
+    std::iota(w.slots.begin(), w.slots.end(), 0);
+    const size_t n_rows = w.slots.size() * 3;
+    const Rows k = gpu_testing::make_rows(Numbers::bf16, 128, n_rows, w.rng);
+    const Rows v = gpu_testing::make_rows(Numbers::bf16, 128, n_rows, w.rng);
+    const DeviceArray<std::byte> pages(w.pages), dk(k.stored), dv(v.stored);
+    const DeviceArray<int64_t> slots(w.slots);
+    w.encode_by_oracle(k, v);
+    kernels::cuda::EncodeToHostParams p;
+    p.encode = params_of(w, dk.data(), dv.data(), pages.data());
+    p.encode.slots = slots.data();
+    p.chunk_blocks = 3;
+    void* host = nullptr;
+    check_cuda(cudaMallocHost(&host, w.pages.size()), "pinned memory");
+    p.host_pages = static_cast<std::byte*>(host);
+    kernels::cuda::CopyQueue copies;
+    check_cuda(cudaStreamCreateWithFlags(&copies.stream, cudaStreamNonBlocking), "stream");
+    check_cuda(cudaEventCreate(&copies.encoded), "event");
+    check_cuda(cudaEventCreate(&copies.copied), "event");
+    const char* why = kernels::cuda::encode_to_host_supports(p);
+    CHECK(why == nullptr, why);
+    check_cuda(kernels::cuda::encode_to_host(p, nullptr, copies), "encode_to_host");
+    check_cuda(cudaStreamSynchronize(nullptr), "wait");
+    const bool alike = std::memcmp(host, w.pages.data(), w.pages.size()) == 0;
+    cudaFreeHost(host);
+    CHECK(alike, "pages in host memory");
+    p.host_pages = nullptr;
+    CHECK(kernels::cuda::encode_to_host_supports(p) != nullptr, "no host pages");
 }
 
 QUIRE_HOST_TEST(encode_says_why_not) {

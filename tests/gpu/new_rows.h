@@ -81,8 +81,8 @@ inline Rows make_rows(kernels::cuda::Numbers element, size_t d, size_t n_rows,
     return rows;
 }
 
-// Slots in the order in which engines give them: runs of tokens that follow each other; now and then
-// in any order.
+// Slots in the order in which engines give them: runs of tokens that follow each other; now and
+// then in any order.
 inline std::vector<int64_t> choose_slots(size_t n_blocks, int32_t block_tokens,
                                          std::mt19937_64& rng) {
     std::vector<int64_t> slots, blocks(n_blocks);
@@ -90,7 +90,8 @@ inline std::vector<int64_t> choose_slots(size_t n_blocks, int32_t block_tokens,
     std::shuffle(blocks.begin(), blocks.end(), rng);
     for (const int64_t block : blocks) {
         const auto first = static_cast<int64_t>(rng() % static_cast<uint64_t>(block_tokens));
-        const auto n = static_cast<int64_t>(rng() % static_cast<uint64_t>(block_tokens - first) + 1);
+        const auto n =
+            static_cast<int64_t>(rng() % static_cast<uint64_t>(block_tokens - first) + 1);
         if (rng() % 4 == 0) slots.push_back(-1);
         for (int64_t t = first; t < first + n; ++t)
             if (rng() % 5 != 0) slots.push_back(block * block_tokens + t);

@@ -1,6 +1,5 @@
-#include "kernels/cuda/encode_floats.h"
-
 #include "kernels/cuda/codec/float_codes.cuh"
+#include "kernels/cuda/encode_floats.h"
 
 namespace quire::kernels::cuda {
 

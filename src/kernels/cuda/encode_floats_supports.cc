@@ -22,8 +22,8 @@ const char* encode_floats_supports(const EncodeFloatsParams& p) {
         if (const char* why = check_rows(p, *rows)) return why;
     }
     const int64_t numbers = int64_t{2} * p.head_dim * p.block_tokens;
-    return check_pages(p, numbers * (is_fp8 ? 1 : 2) +
-                              (p.scaling == Scaling::token ? 4 * p.block_tokens : 0));
+    return check_pages(
+        p, numbers * (is_fp8 ? 1 : 2) + (p.scaling == Scaling::token ? 4 * p.block_tokens : 0));
 }
 
 }  // namespace quire::kernels::cuda

@@ -22,9 +22,10 @@ const char* encode_supports(const EncodeParams& p) {
         if (!is_aligned(rows->mean, 4)) return "means must be aligned to their numbers";
         if (const char* why = check_rows(p, *rows)) return why;
     }
-    return check_pages(p, static_cast<int64_t>(hot::page_bytes(
-                              {p.k.bits, p.v.bits, static_cast<uint32_t>(p.head_dim),
-                               static_cast<uint32_t>(p.block_tokens)})));
+    return check_pages(
+        p,
+        static_cast<int64_t>(hot::page_bytes({p.k.bits, p.v.bits, static_cast<uint32_t>(p.head_dim),
+                                              static_cast<uint32_t>(p.block_tokens)})));
 }
 
 }  // namespace quire::kernels::cuda

@@ -21,7 +21,8 @@ constexpr double cell_begin(float cells_per_unit, int cell) {
 }
 
 // Magnitudes over a scale. The threshold at `index` is the only one that numbers of the cell cross
-// while the scale goes from `low` to `high` times its size. Both widen a cell by what rounding does.
+// while the scale goes from `low` to `high` times its size. Both widen a cell by what rounding
+// does.
 struct MagnitudeCells {
     float threshold[32];
     float half_step[32];  // from the threshold to the levels next to it
@@ -73,8 +74,7 @@ constexpr SignedCells signed_cells(float cells_per_unit) {
             const int i = code < kHalf ? kHalf - 1 - code : code - kHalf - 1;
             float at = code == kHalf ? 0.0f : hot::lloyd_thresholds(kBits)[i];
             // The outer code has the threshold itself.
-            if (code < kHalf)
-                at = -__builtin_bit_cast(float, __builtin_bit_cast(uint32_t, at) - 1);
+            if (code < kHalf) at = -__builtin_bit_cast(float, __builtin_bit_cast(uint32_t, at) - 1);
             if (double{at} <= begin) ++below;
             if (double{at} <= begin || double{at} >= end) continue;
             threshold = at;

@@ -51,16 +51,14 @@ struct EncodePair {
     const EncodeCut& cut;
     uint8_t* codes;
     std::byte* memory;  // of the warp
-    uint32_t half;  // which of the two warps
+    uint32_t half;      // which of the two warps
     ScaleTables tables;
 
     __device__ __forceinline__ void sync() const {
         asm volatile("bar.sync %0, 64;" : : "r"(1 + threadIdx.x / kPairThreads) : "memory");
     }
     // The token of the quad's row, in its group.
-    __device__ __forceinline__ uint32_t own_token() const {
-        return 8 * half + lane_of_warp() / 4;
-    }
+    __device__ __forceinline__ uint32_t own_token() const { return 8 * half + lane_of_warp() / 4; }
 
     // The warp's rows of a head to codes in shared memory and scales in the page.
     __device__ __forceinline__ void code_rows(const Run& run, int32_t head,
@@ -78,10 +76,9 @@ struct EncodePair {
         const bool zeros = !finite || largest <= codec::hot::zero_below(kBits);
         const int u = best_scale<kBits>(row, tables, largest, zeros || !written);
         const GroupCodes<kHeadDim, kDimMajor> group = {codes, run.written};
-        make_codes<kBits>(row, largest, tables.inverse_scale<kBits>(u),
-                          [&](int v, int pair, int32_t a, int32_t b) {
-                              group.put(token, v, pair, a, b);
-                          });
+        make_codes<kBits>(
+            row, largest, tables.inverse_scale<kBits>(u),
+            [&](int v, int pair, int32_t a, int32_t b) { group.put(token, v, pair, a, b); });
         if (zeros) group.clear(token);
         if (lane_of_warp() % 4 != 0 || !written) return;
         scales[token] = static_cast<std::byte>(zeros ? 0 : u);
@@ -93,10 +90,10 @@ struct EncodePair {
                                                int32_t first, int32_t last) const {
         const int64_t number_bytes = p.element == Numbers::f32 ? 4 : 2;
         const bool written = (run.written >> own_token() & 1) != 0;
-        const std::byte* row = static_cast<const std::byte*>(rows.rows) +
-                               (written ? tokens_of_run[own_token()] : 0) *
-                                   (rows.token_stride * number_bytes) +
-                               first * (rows.head_stride * number_bytes);
+        const std::byte* row =
+            static_cast<const std::byte*>(rows.rows) +
+            (written ? tokens_of_run[own_token()] : 0) * (rows.token_stride * number_bytes) +
+            first * (rows.head_stride * number_bytes);
         const uint32_t index = static_cast<uint32_t>(run.group) & ((1u << cut.log_groups) - 1);
         std::byte* page =
             p.pages + (run.group >> cut.log_groups) * p.block_stride + first * p.head_stride;
@@ -154,8 +151,7 @@ int launch_side(const EncodeParams& p, CUstream_st* stream) {
                                      static_cast<uint32_t>(p.block_tokens)};
     const EncodeCut cut = {
         cut_work(p.n_tokens, p.kv_heads, p.block_tokens),
-        static_cast<int64_t>(kDimMajor ? codec::hot::k_offset(shape)
-                                       : codec::hot::v_offset(shape)),
+        static_cast<int64_t>(kDimMajor ? codec::hot::k_offset(shape) : codec::hot::v_offset(shape)),
         static_cast<int64_t>(kDimMajor ? codec::hot::k_scales_offset(shape)
                                        : codec::hot::v_scales_offset(shape))};
     const int64_t pairs = int64_t{cut.windows} * cut.shares;

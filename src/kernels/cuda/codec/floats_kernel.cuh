@@ -133,8 +133,7 @@ struct FloatsPair {
 #pragma unroll
             for (int j = 0; j < 8; ++j) {
                 const uint32_t word = words[j * sizeof(Code) / 4];
-                const auto code =
-                    static_cast<Code>(word >> (j * sizeof(Code) % 4 * 8));
+                const auto code = static_cast<Code>(word >> (j * sizeof(Code) % 4 * 8));
                 *reinterpret_cast<Code*>(turned + turned_at<Code>(8 * eight + j, token)) = code;
             }
         } else {
@@ -143,8 +142,7 @@ struct FloatsPair {
             if constexpr (kWords == 2)
                 *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
             else
-                *reinterpret_cast<uint4*>(to) =
-                    make_uint4(words[0], words[1], words[2], words[3]);
+                *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
         }
     }
 
@@ -180,13 +178,11 @@ struct FloatsPair {
             uint32_t words[4] = {};
             if (all_near)
                 make_codes(
-                    row.x[i],
-                    [&](float x) { return kIsFp8<Target> ? by.near(x) : x; },
+                    row.x[i], [&](float x) { return kIsFp8<Target> ? by.near(x) : x; },
                     [](float a, float b) { return Target::pair(a, b); }, words);
             else
                 make_codes(
-                    row.x[i],
-                    [&](float x) { return kIsFp8<Target> ? __fdiv_rn(x, by.scale) : x; },
+                    row.x[i], [&](float x) { return kIsFp8<Target> ? __fdiv_rn(x, by.scale) : x; },
                     [](float a, float b) {
                         return careful<Target>(a) | careful<Target>(b) << (8 * sizeof(Code));
                     },
@@ -239,9 +235,9 @@ struct FloatsPair {
                 numbers.load(static_cast<const float*>(rows.rows) + from);
             std::byte* scales = page + 2 * side_bytes +
                                 2 * (index * kGroupTokens + (kDimMajor ? 0 : p.block_tokens));
-            std::byte* side = kDimMajor ? page + index * kGroupTokens * sizeof(Code)
-                                        : page + side_bytes +
-                                              index * (kGroupTokens * kHeadDim * sizeof(Code));
+            std::byte* side =
+                kDimMajor ? page + index * kGroupTokens * sizeof(Code)
+                          : page + side_bytes + index * (kGroupTokens * kHeadDim * sizeof(Code));
             code_row(numbers, token, written, head, side, scales);
             if constexpr (kDimMajor) {
                 sync();

@@ -38,9 +38,8 @@ struct GroupCodes {
             bytes[dim * 16 + token] = static_cast<uint8_t>(a);
             bytes[dim * 16 + 16 + token] = static_cast<uint8_t>(b);
         } else {
-            *reinterpret_cast<uint16_t*>(bytes + token * kTokenBytes + dim) =
-                static_cast<uint16_t>(__byte_perm(static_cast<uint32_t>(a),
-                                                  static_cast<uint32_t>(b), 0x0040));
+            *reinterpret_cast<uint16_t*>(bytes + token * kTokenBytes + dim) = static_cast<uint16_t>(
+                __byte_perm(static_cast<uint32_t>(a), static_cast<uint32_t>(b), 0x0040));
         }
     }
     // The thread's codes of a token become 0.
@@ -50,8 +49,7 @@ struct GroupCodes {
     }
     // Which bits of lanes `lane` to lane + 3 of a row are to be stored.
     __device__ __forceinline__ uint32_t mask(uint32_t row, uint32_t lane) const {
-        if constexpr (!kDimMajor)
-            return written >> (row / (kHeadDim / 16)) & 1 ? 0xffffffffu : 0u;
+        if constexpr (!kDimMajor) return written >> (row / (kHeadDim / 16)) & 1 ? 0xffffffffu : 0u;
         uint32_t mask = 0;
 #pragma unroll
         for (uint32_t i = 0; i < 4; ++i)
@@ -112,18 +110,18 @@ __device__ __forceinline__ void pack_plane(const GroupCodes<kHeadDim, kDimMajor>
     }
 }
 
-// `side`: first byte of a plane of a page of `tokens`, after which the others lie; `index`: which of the page's groups it is.
+// `side`: first byte of a plane of a page of `tokens`, after which the others lie; `index`: which
+// of the page's groups it is.
 template <int kHeadDim, bool kDimMajor, int kBits, int kPlane = 0>
 __device__ __forceinline__ void pack_side(const GroupCodes<kHeadDim, kDimMajor>& group,
                                           uint32_t thread, uint32_t tokens, uint32_t index,
                                           std::byte* side) {
     constexpr int kWidth = codec::hot::planes_of(kBits).width[kPlane];
     constexpr size_t kGroupBytes = size_t{kHeadDim} * codec::hot::kLanes * kWidth / 8;
-    pack_plane<kHeadDim, kDimMajor, kBits, kPlane>(
-        group, thread, side + index * kGroupBytes);
+    pack_plane<kHeadDim, kDimMajor, kBits, kPlane>(group, thread, side + index * kGroupBytes);
     if constexpr (kPlane + 1 < codec::hot::planes_of(kBits).count)
-        pack_side<kHeadDim, kDimMajor, kBits, kPlane + 1>(
-            group, thread, tokens, index, side + tokens * (kHeadDim * kWidth / 8));
+        pack_side<kHeadDim, kDimMajor, kBits, kPlane + 1>(group, thread, tokens, index,
+                                                          side + tokens * (kHeadDim * kWidth / 8));
 }
 
 }  // namespace quire::kernels::cuda

@@ -114,8 +114,7 @@ struct ScaleTables {
         int steps = 0;  // entries that are less: 0 to 16
 #pragma unroll
         for (int half = 8; half > 0; half /= 2)
-            steps +=
-                __shfl_sync(kWholeWarp, sixteenth, steps + half - 1) < mantissa ? half : 0;
+            steps += __shfl_sync(kWholeWarp, sixteenth, steps + half - 1) < mantissa ? half : 0;
         steps += __shfl_sync(kWholeWarp, sixteenth, steps & 15) < mantissa ? 1 : 0;
         return 16 * (static_cast<int>(word >> 23) - 127 + codec::hot::octaves(kBits)) + steps;
     }

@@ -6,8 +6,8 @@
 // are multiples of a q such that no sum is more than 2^24 q. A sum of 16 numbers with any signs is
 // at most 4 |x|, the root of the row's sum of squares, which products give too; a number that is at
 // least 2^7 q is a multiple of q when it has the 8 bits of a bf16. So the smallest magnitude of
-// 16 x 8 numbers decides; where it is too small (or 0, whose sign would be lost), the steps are done
-// as the oracle does them. Numbers with more bits, or that lost a mean, always take that way.
+// 16 x 8 numbers decides; where it is too small (or 0, whose sign would be lost), the steps are
+// done as the oracle does them. Numbers with more bits, or that lost a mean, always take that way.
 #pragma once
 
 #include <cstddef>
@@ -114,6 +114,12 @@ struct RowWords {
     }
 };
 
+__device__ __forceinline__ float approximate_root(float x) {
+    float root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+    return root;
+}
+
 // What a number of the quad's row must at least be.
 template <int kHeadDim>
 __device__ __forceinline__ float smallest_exact(const RowWords<kHeadDim>& words) {
@@ -126,7 +132,7 @@ __device__ __forceinline__ float smallest_exact(const RowWords<kHeadDim>& words)
     const float sum = __shfl_sync(kWholeWarp, mine, 4 * g + g / 2);
     // A power of two that is at least 4 |x|, whatever the product rounded.
     const float bound =
-        __uint_as_float((__float_as_uint(4.04f * sqrtf(sum)) + 0x7fffff) & 0x7f800000);
+        __uint_as_float((__float_as_uint(4.04f * approximate_root(sum)) + 0x7fffff) & 0x7f800000);
     return sum > 1e-30f ? bound * 0x1p-17f : INFINITY;
 }
 
@@ -152,16 +158,11 @@ __device__ __forceinline__ void first_steps_by_products(const std::byte* staging
     const RowWords<kHeadDim> words(staging);
     const uint32_t rounded = maybe_rounded(words);
     const uint32_t g = lane_of_warp() / 4, t = lane_of_warp() % 4;
-    // Entry (k, n) is minus one when k & n has an odd number of bits.
-    uint32_t signs[2][2];
-#pragma unroll
-    for (uint32_t tile = 0; tile < 2; ++tile)
-#pragma unroll
-        for (uint32_t half = 0; half < 2; ++half) {
-            const uint32_t n = g + 8 * tile, k = 2 * t + 8 * half;
-            const auto odd = static_cast<uint32_t>(__popc(k & n)) & 1;
-            signs[tile][half] = 0x3f803f80 ^ (odd << 15 | (odd ^ (n & 1)) << 31);
-        }
+    // Entry (k, n) is minus one when k & n has an odd number of bits. All four words of a thread
+    // are alike but for the sign of the last one, where k and n are both 8 and more.
+    const auto odd = static_cast<uint32_t>(__popc(2 * t & g)) & 1;
+    const uint32_t ones = 0x3f803f80 ^ (odd << 15 | (odd ^ (g & 1)) << 31);
+    const uint32_t signs[2][2] = {{ones, ones}, {ones, ones ^ 0x80008000}};
     // Two vectors at a time: rows 8 to 15 of the product are the second one's.
 #pragma unroll
     for (int v = 0; v < kHeadDim / 16; v += 2) {
@@ -184,8 +185,7 @@ __device__ __forceinline__ void first_steps_by_products(const std::byte* staging
 #pragma unroll
     for (int v = 0; v < kHeadDim / 16; ++v) {
         if ((rounded >> v & 1) == 0) continue;
-        const float2 low =
-            widened<__nv_bfloat16>(*reinterpret_cast<const uint32_t*>(at + 32 * v));
+        const float2 low = widened<__nv_bfloat16>(*reinterpret_cast<const uint32_t*>(at + 32 * v));
         const float2 high =
             widened<__nv_bfloat16>(*reinterpret_cast<const uint32_t*>(at + 32 * v + 16));
         float x[4] = {low.x, low.y, high.x, high.y};

@@ -75,7 +75,7 @@ __device__ __forceinline__ void make_codes(const StoredRow<kHeadDim>& row, float
                                            float inverse, Put put) {
     const CodeOf<kBits> code_of;
     const auto by_fours = [&](auto near) {
-        row.template for_each_four<2>([&](int v, const float(&x)[4]) {
+        row.template for_each_four<4>([&](int v, const float(&x)[4]) {
 #pragma unroll
             for (int half = 0; half < 2; ++half)
                 put(v, half, code_of(near(x[2 * half] * inverse)),

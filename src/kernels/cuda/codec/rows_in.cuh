@@ -44,8 +44,7 @@ __device__ __forceinline__ void stage(const std::byte* row, std::byte* to) {
         if constexpr (kChunk == 16) {
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                          :
-                         : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(target))),
-                           "l"(source)
+                         : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(target))), "l"(source)
                          : "memory");
         } else if constexpr (kChunk == 4) {
             *reinterpret_cast<uint32_t*>(target) = *reinterpret_cast<const uint32_t*>(source);

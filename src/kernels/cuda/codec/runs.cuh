@@ -33,12 +33,12 @@ struct RunFinder {
         place = static_cast<uint32_t>(slot) % kGroupTokens;
         const int64_t before = __shfl_up_sync(kWholeWarp, group, 1);
         breaks = __ballot_sync(kWholeWarp, lane > 0 && group != before);
-        starts = __ballot_sync(kWholeWarp, lane >= 1 && lane <= window_tokens && group >= 0 &&
-                                               group != before);
+        starts = __ballot_sync(kWholeWarp,
+                               lane >= 1 && lane <= window_tokens && group >= 0 && group != before);
     }
 
-    // The run that begins with the token of lane `start`. tokens[t]: which of the new tokens is token
-    // t of the group; for this warp alone.
+    // The run that begins with the token of lane `start`. tokens[t]: which of the new tokens is
+    // token t of the group; for this warp alone.
     __device__ Run run_at(int start, int32_t* tokens) const {
         const uint32_t later = breaks & (0xfffffffeu << start);
         const int end = later == 0 ? 32 : __ffs(static_cast<int>(later)) - 1;

@@ -55,7 +55,7 @@ template <int kBits>
 inline constexpr float kWindowCellsPerUnit = kBits == 4 ? 8.81f : 1.0f / 0.24f;
 template <int kBits>
 inline constexpr int kWindowHighest = codec::hot::search_of(kBits).highest;
-// The lowest scale of 4 bits goes alone: with it some numbers would cross two thresholds.
+// The lowest scale of 4 bits has cells of its own: with it some numbers would cross two thresholds.
 template <int kBits>
 inline constexpr int kWindowLowest = kBits == 4 ? -4 : codec::hot::search_of(kBits).lowest;
 
@@ -66,6 +66,11 @@ template <int kBits>
 static __device__ constexpr MagnitudeCells kWindowCells =
     magnitude_cells<kBits>(kWindowCellsPerUnit<kBits>, double{step_ratio(kWindowLowest<kBits>)},
                            double{step_ratio(kWindowHighest<kBits>)});
+// Cells of the same numbers for the lowest scale alone.
+template <int kBits>
+static __device__ constexpr MagnitudeCells kLastCells = magnitude_cells<kBits>(
+    kWindowCellsPerUnit<kBits>, double{step_ratio(codec::hot::search_of(kBits).lowest)},
+    double{step_ratio(codec::hot::search_of(kBits).lowest)});
 
 template <int kBits, int kHeadDim>
 __device__ __forceinline__ void estimate_integers(const StoredRow<kHeadDim>& row, float inverse,
@@ -77,7 +82,7 @@ __device__ __forceinline__ void estimate_integers(const StoredRow<kHeadDim>& row
 #pragma unroll
     for (int i = 0; i < kScales<kBits>; ++i)
         by[i] = inverse * inverse_step_ratio(codec::hot::search_of(kBits).highest - i);
-    row.template for_each<2>([&](float x, int) {
+    row.template for_each<kBits == 6 ? 2 : 4>([&](float x, int) {
 #pragma unroll
         for (int i = 0; i < kScales<kBits>; ++i) {
             float level;
@@ -85,8 +90,7 @@ __device__ __forceinline__ void estimate_integers(const StoredRow<kHeadDim>& row
                 // The anchor's. Only a half is out of reach, and is as far from either level.
                 level = fmaf(x, by[i], kRounder) - kRounder;
             } else {
-                const float share =
-                    __saturatef(fmaf(x, by[i] * (1.0f / kRange), kHalf / kRange));
+                const float share = __saturatef(fmaf(x, by[i] * (1.0f / kRange), kHalf / kRange));
                 level = fmaf(share, kRange, kRounder) - (kRounder + kHalf);
             }
             const float e = fmaf(x, by[i], -level);
@@ -124,15 +128,18 @@ __device__ __forceinline__ float estimate_alone(const StoredRow<kHeadDim>& row, 
 template <int kBits, int kHeadDim>
 __device__ __forceinline__ void estimate_window(const StoredRow<kHeadDim>& row, float inverse,
                                                 Errors<kBits>* out) {
-    static_assert(kWindowCells<kBits>.good);
+    static_assert(kWindowCells<kBits>.good && kLastCells<kBits>.good);
     constexpr int kCount = kWindowHighest<kBits> - kWindowLowest<kBits> + 1;
+    constexpr bool kOneMore = kCount < kScales<kBits>;
+    constexpr float kLast = step_ratio(codec::hot::search_of(kBits).lowest);
     const float threshold = kWindowCells<kBits>.threshold[lane_of_warp()];
     const float half_step = kWindowCells<kBits>.half_step[lane_of_warp()];
+    const float last_threshold = kLast * kLastCells<kBits>.threshold[lane_of_warp()];
+    const float last_half_step = kLast * kLastCells<kBits>.half_step[lane_of_warp()];
     const float index_by = inverse * kWindowCellsPerUnit<kBits>;
-    float yy = 0, yt = 0, tt = 0, hh = 0, bends[kCount] = {};
+    float yy = 0, yt = 0, tt = 0, hh = 0, bends[kCount] = {}, last = 0;
     row.template for_each<2>([&](float x, int) {
-        const int cell =
-            __float_as_int(fmaf(fabsf(x), index_by, kRounder));
+        const int cell = __float_as_int(fmaf(fabsf(x), index_by, kRounder));
         const float t = __shfl_sync(kWholeWarp, threshold, cell);
         const float h = __shfl_sync(kWholeWarp, half_step, cell);
         const float y = fmaf(fabsf(x), inverse, -t);
@@ -144,6 +151,12 @@ __device__ __forceinline__ void estimate_window(const StoredRow<kHeadDim>& row, 
 #pragma unroll
         for (int i = 0; i < kCount; ++i)
             bends[i] += fabsf(fmaf(ht, 1.0f - step_ratio(kWindowHighest<kBits> - i), hy));
+        if constexpr (kOneMore) {
+            const float its_t = __shfl_sync(kWholeWarp, last_threshold, cell);
+            const float its_h = __shfl_sync(kWholeWarp, last_half_step, cell);
+            const float e = its_h - fabsf(fmaf(fabsf(x), inverse, -its_t));
+            last = fmaf(e, e, last);
+        }
     });
     yy = quad_sum(yy), yt = quad_sum(yt), tt = quad_sum(tt), hh = quad_sum(hh);
     constexpr float kFarthest = 1.0f - step_ratio(kWindowLowest<kBits>);
@@ -153,11 +166,7 @@ __device__ __forceinline__ void estimate_window(const StoredRow<kHeadDim>& row, 
         const float r = step_ratio(kWindowHighest<kBits> - i), d = r - 1.0f;
         out->error[i] = yy - 2 * d * yt + d * d * tt + r * (r * hh - 2 * quad_sum(bends[i]));
     }
-    if constexpr (kCount < kScales<kBits>) {
-        constexpr int k = kWindowLowest<kBits> - 1;
-        out->error[kCount] = step_ratio(k) * step_ratio(k) *
-                             estimate_alone<kBits>(row, inverse * inverse_step_ratio(k));
-    }
+    if constexpr (kOneMore) out->error[kCount] = quad_sum(last);
 }
 
 // `squares`: the sum of squares of x.
@@ -304,12 +313,11 @@ __device__ __forceinline__ int best_scale(const StoredRow<kHeadDim>& row, const 
     for (int i = 0; i < kScales<kBits>; ++i) open |= errors.error[i] <= limit ? 1u << i : 0u;
     // Where scales are clamped, and where estimates are not numbers, nothing is known.
     if (!(anchor + kSearch.lowest >= 1 && anchor + kSearch.highest <= 255) || open == 0)
-        open = (1u << kScales<kBits>) - 1;
+        open = (1u << kScales<kBits>)-1;
     int u = anchor + kSearch.highest - (__ffs(static_cast<int>(open)) - 1);
     const bool unclear = !settled && (open & (open - 1)) != 0;
     if (__any_sync(kWholeWarp, unclear)) {
-        const int exact =
-            best_by_exact_errors<kBits>(row, tables, anchor, unclear ? open : 0u);
+        const int exact = best_by_exact_errors<kBits>(row, tables, anchor, unclear ? open : 0u);
         if (unclear) u = exact;
     }
     return u;

@@ -19,7 +19,7 @@ struct WorkCut {
 inline WorkCut cut_work(int32_t n_tokens, int32_t kv_heads, int32_t block_tokens) {
     WorkCut cut{};
     // Few tokens, as in a step of decoding, are often of as many groups.
-    cut.window_tokens = n_tokens <= 1024 ? 1 : 16;
+    cut.window_tokens = n_tokens <= 512 ? 1 : 16;
     cut.windows = (n_tokens - 1) / cut.window_tokens + 1;
     // Enough pairs for every multiprocessor of the largest GPUs, a few times.
     cut.share_heads = 1;
