@@ -1,5 +1,5 @@
-// Speed of the CUDA kernels beside ceilings of the same run: a table, and JSON with --json FILE.
-// Exit code 1: a bar was missed.
+// Speed of the CUDA kernels beside ceilings of the same run: a table, and JSON with --json FILE;
+// of one suite with --only SUITE. Exit code 1: a bar was missed.
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -47,7 +47,16 @@ void write_json(const Machine& machine, const std::vector<Row>& rows, const char
     out << "\n ]}\n";
 }
 
-int run(const char* json) {
+struct Suite {
+    const char* name;
+    std::vector<Row> (*rows)(const Machine&);
+};
+constexpr Suite kSuites[] = {{"encode", encode_rows},
+                             {"decode", decode_rows},
+                             {"copy", copy_rows},
+                             {"copy_beside", copy_beside_rows}};
+
+int run(const char* json, const std::string& only) {
     const Machine machine = measure_machine();
     std::printf("%s, %d multiprocessors\n\n", machine.device.c_str(), machine.multiprocessors);
     std::vector<Row> rows = {{.what = "device memory, read only",
@@ -56,8 +65,11 @@ int run(const char* json) {
                              {.what = "device memory, copied (read and written)",
                               .unit = "TB/s",
                               .measured = machine.copy_bytes_per_s * 1e-12}};
-    for (const auto& more : {encode_rows(machine), decode_rows(machine), copy_rows(machine)})
+    for (const Suite& suite : kSuites) {
+        if (!only.empty() && only != suite.name) continue;
+        const std::vector<Row> more = suite.rows(machine);
         rows.insert(rows.end(), more.begin(), more.end());
+    }
     print(rows);
     if (json != nullptr) write_json(machine, rows, json);
     for (const Row& row : rows)
@@ -69,10 +81,17 @@ int run(const char* json) {
 }  // namespace quire::gpu_bench
 
 int main(int argc, char** argv) {
-    const bool wants_json = argc == 3 && std::strcmp(argv[1], "--json") == 0;
-    if (argc != 1 && !wants_json) {
-        std::fprintf(stderr, "usage: quire_gpu_bench [--json FILE]\n");
-        return 2;
+    const char* json = nullptr;
+    std::string only;
+    for (int i = 1; i < argc; i += 2) {
+        if (i + 1 < argc && std::strcmp(argv[i], "--json") == 0)
+            json = argv[i + 1];
+        else if (i + 1 < argc && std::strcmp(argv[i], "--only") == 0)
+            only = argv[i + 1];
+        else {
+            std::fprintf(stderr, "usage: quire_gpu_bench [--only SUITE] [--json FILE]\n");
+            return 2;
+        }
     }
-    return quire::gpu_bench::run(wants_json ? argv[2] : nullptr);
+    return quire::gpu_bench::run(json, only);
 }

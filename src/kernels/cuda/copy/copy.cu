@@ -1,41 +1,167 @@
+#include <algorithm>
+
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/copy/checksum.h"
 #include "kernels/cuda/copy/copy.h"
 
 namespace quire::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kAtOnce = 8;  // independent loads of a thread: 16 KiB of a warp, 64 KiB of a block
+constexpr int kWarps = kThreads / 32;
+constexpr int kAtOnce = 8;  // independent loads of a thread: 4 KiB of a warp, 64 KiB of a block
 
-// A warp takes a fragment at a time; what is read and written once stays out of the caches.
-__global__ void __launch_bounds__(kThreads, 1)
-    copy_kernel(const CopyFragment* fragments, int32_t n) {
-    const int32_t warps = static_cast<int32_t>(gridDim.x) * (kThreads / 32);
-    const int32_t warp = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x) / 32;
-    const uint32_t lane = threadIdx.x % 32;
-    for (int32_t i = warp; i < n; i += warps) {
-        const CopyFragment f = fragments[i];
-        const auto* from = reinterpret_cast<const uint4*>(f.from);
-        auto* to = reinterpret_cast<uint4*>(f.to);
-        const uint64_t vectors = f.bytes / sizeof(uint4);
-        uint64_t v = lane;
-        for (; v + 32 * (kAtOnce - 1) < vectors; v += 32 * kAtOnce) {
-            uint4 held[kAtOnce];
-#pragma unroll
-            for (int j = 0; j < kAtOnce; ++j) held[j] = __ldcs(from + v + 32 * j);
-#pragma unroll
-            for (int j = 0; j < kAtOnce; ++j) __stcs(to + v + 32 * j, held[j]);
-        }
-        for (; v < vectors; v += 32) __stcs(to + v, __ldcs(from + v));
+__device__ __forceinline__ uint64_t from_lane(uint64_t x, int lane) {
+    return __shfl_sync(~0u, x, lane);
+}
+
+// What a warp looks up at once: a piece for each lane, in one read of the list.
+struct HeldPieces {
+    uint64_t from = 0, to = 0, at = 0;
+    uint32_t bytes = 0, fragment = 0;
+
+    __device__ __forceinline__ void load(const CopyPiece* pieces, int32_t first, int32_t end) {
+        const int32_t i = first + static_cast<int32_t>(threadIdx.x % 32);
+        if (i >= end) return;
+        const CopyPiece piece = pieces[i];
+        from = reinterpret_cast<uint64_t>(piece.from);
+        to = reinterpret_cast<uint64_t>(piece.to);
+        at = piece.at;
+        bytes = piece.bytes;
+        fragment = piece.fragment;
     }
+};
+
+__device__ __forceinline__ uint64_t sum_of(uint4 x, uint64_t place) {
+    const uint64_t low = x.x | uint64_t{x.y} << 32, high = x.z | uint64_t{x.w} << 32;
+    return checksum_word(low, place) + checksum_word(high, place + 1);
+}
+
+__device__ __forceinline__ uint64_t warp_sum(uint64_t x) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
+    return x;
+}
+
+// A warp's copy of a piece; what is read and written once stays out of the caches.
+template <bool kSum>
+__device__ __forceinline__ void copy_piece(const HeldPieces& held, int k, uint64_t* sums) {
+    const auto* from = reinterpret_cast<const uint4*>(from_lane(held.from, k));
+    auto* to = reinterpret_cast<uint4*>(from_lane(held.to, k));
+    const uint32_t vectors = __shfl_sync(~0u, held.bytes, k) / sizeof(uint4);
+    const uint64_t place = from_lane(held.at, k) / 8;
+    uint64_t sum = 0;
+    for (uint32_t v = threadIdx.x % 32; v < vectors; v += 32 * kAtOnce) {
+        uint4 x[kAtOnce];
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j)
+            if (v + 32 * j < vectors) x[j] = __ldcs(from + v + 32 * j);
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j)
+            if (v + 32 * j < vectors) {
+                __stcs(to + v + 32 * j, x[j]);
+                if constexpr (kSum) sum += sum_of(x[j], place + 2 * (v + 32 * j));
+            }
+    }
+    if constexpr (kSum) {
+        const uint32_t fragment = __shfl_sync(~0u, held.fragment, k);
+        sum = warp_sum(sum);
+        if (threadIdx.x % 32 == 0)
+            atomicAdd(reinterpret_cast<unsigned long long*>(sums + fragment), sum);
+    }
+}
+
+// Pieces of at most a vector for each lane: kAtOnce of them are in flight.
+template <bool kSum>
+__device__ __forceinline__ void copy_small(const HeldPieces& held, int first, uint64_t* sums) {
+    const uint32_t lane = threadIdx.x % 32;
+    uint4 x[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) {
+        const auto* from = reinterpret_cast<const uint4*>(from_lane(held.from, first + j));
+        if (lane < __shfl_sync(~0u, held.bytes, first + j) / sizeof(uint4))
+            x[j] = __ldcs(from + lane);
+    }
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) {
+        auto* to = reinterpret_cast<uint4*>(from_lane(held.to, first + j));
+        const bool mine = lane < __shfl_sync(~0u, held.bytes, first + j) / sizeof(uint4);
+        if (mine) __stcs(to + lane, x[j]);
+        if constexpr (kSum) {
+            const uint64_t place = from_lane(held.at, first + j) / 8 + 2 * lane;
+            const uint64_t sum = warp_sum(mine ? sum_of(x[j], place) : 0);
+            const uint32_t fragment = __shfl_sync(~0u, held.fragment, first + j);
+            if (lane == 0 && sum != 0)
+                atomicAdd(reinterpret_cast<unsigned long long*>(sums + fragment), sum);
+        }
+    }
+}
+
+__device__ __forceinline__ bool stopped(const uint32_t* stop) {
+    return __any_sync(~0u, stop != nullptr && __ldcv(stop) != 0);
+}
+
+// The bytes that it copied before it was stopped.
+template <bool kSum>
+__device__ __forceinline__ uint64_t copy_group(const HeldPieces& held, int32_t n,
+                                               const CopyLaunch& launch) {
+    const int32_t lane = static_cast<int32_t>(threadIdx.x % 32);
+    int32_t k = 0;
+    for (; k < n; k += kAtOnce) {
+        const bool mine = lane >= k && lane < k + kAtOnce;
+        if (__all_sync(~0u, !mine || held.bytes <= 32 * sizeof(uint4))) {
+            copy_small<kSum>(held, k, launch.sums);
+            continue;
+        }
+        if (k > 0 && stopped(launch.stop)) break;
+        for (int j = k; j < min(k + kAtOnce, n); ++j) copy_piece<kSum>(held, j, launch.sums);
+    }
+    return warp_sum(lane < k ? held.bytes : 0);
+}
+
+// The block that ends last tells the host how far all launches came.
+__device__ __forceinline__ void report(const CopyLaunch& launch, uint64_t bytes) {
+    __shared__ unsigned long long block_bytes;
+    if (threadIdx.x == 0) block_bytes = 0;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) atomicAdd(&block_bytes, bytes);
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    auto* total = reinterpret_cast<unsigned long long*>(&launch.progress->done_bytes);
+    atomicAdd(total, block_bytes);
+    __threadfence();
+    if (atomicInc(&launch.progress->blocks_ended, gridDim.x - 1) != gridDim.x - 1) return;
+    __threadfence();
+    *launch.done_bytes = atomicAdd(total, 0);
+}
+
+// A warp takes `group` pieces at a time.
+template <bool kSum>
+__global__ void __launch_bounds__(kThreads, 1) copy_kernel(const CopyLaunch launch, int32_t group) {
+    const int32_t warp = static_cast<int32_t>(blockIdx.x * kWarps + threadIdx.x / 32);
+    const int32_t step = static_cast<int32_t>(gridDim.x) * kWarps * group;
+    uint64_t done_bytes = 0;
+    for (int64_t first = int64_t{warp} * group; first < launch.n; first += step) {
+        const auto end = static_cast<int32_t>(min(first + group, int64_t{launch.n}));
+        HeldPieces held;
+        held.load(launch.pieces, static_cast<int32_t>(first), end);
+        if (stopped(launch.stop)) break;
+        done_bytes += copy_group<kSum>(held, end - static_cast<int32_t>(first), launch);
+    }
+    if (launch.progress != nullptr) report(launch, done_bytes);
 }
 
 }  // namespace
 
-int copy_fragments(const CopyFragment* fragments, int32_t n, int32_t blocks, CUstream_st* stream) {
-    if (n == 0) return 0;
-    copy_kernel<<<static_cast<uint32_t>(blocks), kThreads, 0, stream>>>(fragments, n);
+int copy_pieces(const CopyLaunch& launch, CUstream_st* stream) {
+    if (launch.n == 0) return 0;
+    const int32_t group = std::clamp(launch.n / (launch.blocks * kWarps), 1, 32);
+    const auto blocks = static_cast<uint32_t>(launch.blocks);
+    if (launch.sums != nullptr)
+        copy_kernel<true><<<blocks, kThreads, 0, stream>>>(launch, group);
+    else
+        copy_kernel<false><<<blocks, kThreads, 0, stream>>>(launch, group);
     return static_cast<int>(cudaGetLastError());
 }
 
