@@ -104,16 +104,38 @@ QUIRE_HOST_TEST(copy_pieces_that_go_straight_need_no_buffer) {
 }
 
 QUIRE_HOST_TEST(copy_shape_counts_what_joins) {
-    std::byte h[256], d[256];
+    alignas(256) std::byte h[256], d[256];
     const std::vector<CopyFragment> fragments = {{h, d, 32},           {h + 32, d + 32, 16},
                                                  {h + 48, d + 64, 16}, {nullptr, nullptr, 0},
                                                  {h + 64, d + 80, 16}, {h + 96, d + 96, 16}};
-    const CopyShape expected = {.bytes = 96, .fragments = 5, .host_runs = 2, .joined = 3};
-    CHECK(shape_of(fragments, CopyDirection::to_device) == expected, "up");
+    const CopyShape expected = {
+        .bytes = 96, .fragments = 5, .host_runs = 2, .joined = 3, .pieces = 6};
+    const StageLimits limits = {.piece_bytes = 16, .boundary_bytes = 1 << 20};
+    CHECK(shape_of(fragments, CopyDirection::to_device, limits) == expected, "up");
     std::vector<CopyFragment> down;
     for (const CopyFragment& f : fragments)
         down.push_back({f.to, const_cast<std::byte*>(f.from), f.bytes});
-    CHECK(shape_of(down, CopyDirection::to_host) == expected, "down");
+    CHECK(shape_of(down, CopyDirection::to_host, limits) == expected, "down");
+}
+
+QUIRE_HOST_TEST(copy_shape_counts_the_pieces_of_an_endless_stage) {
+    std::mt19937_64 rng(5);
+    for (int round = 0; round < 100; ++round) {
+        Played p = play(rng, CopyDirection::to_device, 4096);
+        const StageLimits limits = {.stage_bytes = ~uint64_t{15},
+                                    .piece_bytes = 16u << rng() % 8,
+                                    .runs_max = 1,
+                                    .boundary_bytes = uint64_t{256} << rng() % 6};
+        StageCursor cursor(p.fragments, CopyDirection::to_device, limits);
+        std::vector<StageRun> runs;
+        std::vector<CopyPiece> places(8192);
+        const size_t n = cursor.next(nullptr, runs, places);
+        // A piece that ends at a boundary and one that is full count once where they are the same.
+        const uint64_t counted = shape_of(p.fragments, CopyDirection::to_device, limits).pieces;
+        CHECK(cursor.at_end() && n <= counted, n << " of " << counted);
+        if (limits.piece_bytes <= limits.boundary_bytes)
+            CHECK(counted <= 2 * n, n << " of " << counted);
+    }
 }
 
 QUIRE_HOST_TEST(copy_choice_follows_the_table) {
@@ -121,14 +143,14 @@ QUIRE_HOST_TEST(copy_choice_follows_the_table) {
     const auto up = CopyDirection::to_device;
     const uint64_t total = uint64_t{1} << 30;
     const auto shape = [&](uint64_t fragment, uint64_t host_run, uint64_t joined) {
-        return CopyShape{total, total / fragment, total / host_run, total / joined};
+        return CopyShape{total, total / fragment, total / host_run, total / joined, 1};
     };
     const auto chosen = [&](const CopyShape& s) { return choose(table, up, s, 512); };
     CHECK(chosen(shape(total, total, total)) == CopyWay::engines, "one copy");
     CHECK(chosen(shape(4096, total, 4096)) == CopyWay::staged, "a slab to pages");
     CHECK(chosen(shape(4096, 4096, 4096)) == CopyWay::warps, "scattered on both sides");
     CHECK(chosen(shape(1 << 20, 1 << 20, 1 << 20)) != CopyWay::engines, "more than it may queue");
-    const CopyShape small = {65536, 16, 1, 16};
+    const CopyShape small = {65536, 16, 1, 16, 16};
     CHECK(chosen(small) == CopyWay::warps, "too small for two hops");
     // Another machine: warps as fast as the engine read the host by little, and are too slow here.
     for (double& speed : table.of(up, CopyWay::warps).bytes_per_s) speed = 52.5e9;

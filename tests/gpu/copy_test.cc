@@ -83,6 +83,9 @@ QUIRE_GPU_TEST(copy_stops_between_pieces_and_counts_what_it_did) {
         return n;
     };
     for (const bool stopped : {true, false}) {
+        check_cuda(cudaMemset(progress.data(), 0, sizeof(CopyProgress)), "clear");
+        check_cuda(cudaMemset(device.data(), 0, host.bytes()), "clear");
+        check_cuda(cudaDeviceSynchronize(), "clear");
         *stop = stopped;
         const kernels::cuda::CopyLaunch launch = {.pieces = pieces.data(),
                                                   .n = kPieces,

@@ -11,9 +11,9 @@
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr uint64_t kBytes = uint64_t{32} << 20;
-constexpr uint64_t kEngineCopies = 64;  // so many small ones show what one takes
-constexpr int kRepeats = 3;
+constexpr uint64_t kBytes = uint64_t{64} << 20;
+constexpr uint64_t kEngineCopies = 512;  // so many small ones show what one takes
+constexpr int kRepeats = 2;
 
 struct Buffers {
     void* host = nullptr;

@@ -28,7 +28,7 @@ double mean(uint64_t bytes, uint64_t n) {
 CopyTable default_copy_table() {
     CopyTable table;
     for (const auto direction : {CopyDirection::to_device, CopyDirection::to_host}) {
-        table.of(direction, CopyWay::engines) = {12e-6, {2e9, 8e9, 28e9, 47e9, 53e9}};
+        table.of(direction, CopyWay::engines) = {12e-6, {5e9, 30e9, 53e9, 54e9, 54e9}};
         table.of(direction, CopyWay::staged) = {30e-6, {53e9, 53e9, 53e9, 53e9, 53e9}};
         table.of(direction, CopyWay::warps) = {15e-6, {51e9, 51e9, 51e9, 51e9, 51e9}};
     }
@@ -60,7 +60,7 @@ CopyWay choose(const CopyTable& table, CopyDirection direction, const CopyShape&
         fastest = way == 0 ? seconds[0] : std::min(fastest, seconds[way]);
     }
     for (int way = 0; way < kCopyWays; ++way)
-        if (seconds[way] <= 1.03 * fastest) return static_cast<CopyWay>(way);
+        if (seconds[way] <= 1.1 * fastest) return static_cast<CopyWay>(way);
     return CopyWay::warps;
 }
 

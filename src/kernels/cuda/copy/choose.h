@@ -44,8 +44,9 @@ CopyTable default_copy_table();
 double predicted_s(const CopyTable& table, CopyDirection direction, CopyWay way,
                    const CopyShape& shape);
 
-// The way that takes fewest multiprocessors among those that take at most 3 % longer than the
-// fastest. `engines_max`: no more copies than that are queued on a copy engine at once.
+// The way that takes fewest multiprocessors among those that take at most a tenth longer than the
+// fastest: who computes meanwhile pays for warps. `engines_max`: no more copies than that are
+// queued on a copy engine at once.
 CopyWay choose(const CopyTable& table, CopyDirection direction, const CopyShape& shape,
                uint64_t engines_max);
 

@@ -8,9 +8,12 @@
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr int kThreads = 512;
-constexpr int kWarps = kThreads / 32;
-constexpr int kAtOnce = 8;  // independent loads of a thread: 4 KiB of a warp, 64 KiB of a block
+// Registers for sums cost half the warps.
+template <bool kSum>
+constexpr int kThreads = kSum ? 512 : 1024;
+template <bool kSum>
+constexpr int kWarps = kThreads<kSum> / 32;
+constexpr int kAtOnce = 8;  // independent loads of a thread: 4 KiB of a warp, 128 KiB of a block
 
 __device__ __forceinline__ uint64_t from_lane(uint64_t x, int lane) {
     return __shfl_sync(~0u, x, lane);
@@ -121,11 +124,11 @@ __device__ __forceinline__ uint64_t copy_group(const HeldPieces& held, int32_t n
 }
 
 // The block that ends last tells the host how far all launches came.
-__device__ __forceinline__ void report(const CopyLaunch& launch, uint64_t bytes) {
+__device__ __forceinline__ void report(const CopyLaunch& launch, uint64_t warp_bytes) {
     __shared__ unsigned long long block_bytes;
     if (threadIdx.x == 0) block_bytes = 0;
     __syncthreads();
-    if (threadIdx.x % 32 == 0) atomicAdd(&block_bytes, bytes);
+    if (threadIdx.x % 32 == 0) atomicAdd(&block_bytes, warp_bytes);
     __syncthreads();
     if (threadIdx.x != 0) return;
     auto* total = reinterpret_cast<unsigned long long*>(&launch.progress->done_bytes);
@@ -138,9 +141,10 @@ __device__ __forceinline__ void report(const CopyLaunch& launch, uint64_t bytes)
 
 // A warp takes `group` pieces at a time.
 template <bool kSum>
-__global__ void __launch_bounds__(kThreads, 1) copy_kernel(const CopyLaunch launch, int32_t group) {
-    const int32_t warp = static_cast<int32_t>(blockIdx.x * kWarps + threadIdx.x / 32);
-    const int32_t step = static_cast<int32_t>(gridDim.x) * kWarps * group;
+__global__ void __launch_bounds__(kThreads<kSum>, 1)
+    copy_kernel(const CopyLaunch launch, int32_t group) {
+    const int32_t warp = static_cast<int32_t>(blockIdx.x * kWarps<kSum> + threadIdx.x / 32);
+    const int32_t step = static_cast<int32_t>(gridDim.x) * kWarps<kSum> * group;
     uint64_t done_bytes = 0;
     for (int64_t first = int64_t{warp} * group; first < launch.n; first += step) {
         const auto end = static_cast<int32_t>(min(first + group, int64_t{launch.n}));
@@ -154,14 +158,23 @@ __global__ void __launch_bounds__(kThreads, 1) copy_kernel(const CopyLaunch laun
 
 }  // namespace
 
+int load_copy() {
+    cudaFuncAttributes attributes;
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, copy_kernel<false>);
+    if (error != cudaSuccess) return static_cast<int>(error);
+    return static_cast<int>(cudaFuncGetAttributes(&attributes, copy_kernel<true>));
+}
+
 int copy_pieces(const CopyLaunch& launch, CUstream_st* stream) {
     if (launch.n == 0) return 0;
-    const int32_t group = std::clamp(launch.n / (launch.blocks * kWarps), 1, 32);
+    const bool sums = launch.sums != nullptr;
+    const int32_t warps = launch.blocks * (sums ? kWarps<true> : kWarps<false>);
+    const int32_t group = std::clamp(launch.n / warps, 1, 32);
     const auto blocks = static_cast<uint32_t>(launch.blocks);
-    if (launch.sums != nullptr)
-        copy_kernel<true><<<blocks, kThreads, 0, stream>>>(launch, group);
+    if (sums)
+        copy_kernel<true><<<blocks, kThreads<true>, 0, stream>>>(launch, group);
     else
-        copy_kernel<false><<<blocks, kThreads, 0, stream>>>(launch, group);
+        copy_kernel<false><<<blocks, kThreads<false>, 0, stream>>>(launch, group);
     return static_cast<int>(cudaGetLastError());
 }
 

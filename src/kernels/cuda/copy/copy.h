@@ -41,4 +41,8 @@ struct CopyLaunch {
 // stream; returns the CUDA runtime's error code, 0 for none.
 int copy_pieces(const CopyLaunch& launch, CUstream_st* stream);
 
+// Kernels are loaded when they are first launched, which may wait for all that runs; this loads
+// them now. Returns an error code as above.
+int load_copy();
+
 }  // namespace quire::kernels::cuda

@@ -1,6 +1,7 @@
 #include "kernels/cuda/copy/engine.h"
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -10,7 +11,7 @@
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr uint64_t kEnginesMax = 512;  // copies of one submit that go to a copy engine one by one
+constexpr uint64_t kEnginesMax = 16384;  // copies of one submit that a copy engine gets one by one
 
 Error failed(const char* what, cudaError_t error) {
     const bool memory = error == cudaErrorMemoryAllocation;
@@ -20,14 +21,14 @@ Error failed(const char* what, cudaError_t error) {
 
 Status check(const CopyEngineOptions& o) {
     const auto wrong = [](const char* what) { return make_error(Code::invalid, what); };
-    if (o.blocks < 1) return wrong("a copy engine needs at least one block");
+    if (o.blocks < 1 || o.relay_blocks < 1) return wrong("a copy engine needs at least one block");
     if (o.stages < 2) return wrong("a copy engine needs at least two staging buffers");
     if (o.stage_bytes == 0 || o.stage_bytes % (64 << 10) != 0)
         return wrong("staging buffers are made of whole 64 KiB");
     if (o.pieces_max < 1024) return wrong("a copy engine needs places for 1024 pieces");
     if (o.copies_max < 1) return wrong("a copy engine needs a place for a copy");
-    if (o.boundary_bytes == 0 || o.boundary_bytes % (64 << 10) != 0)
-        return wrong("boundaries lie at multiples of 64 KiB");
+    if (!std::has_single_bit(o.boundary_bytes) || o.boundary_bytes < (64 << 10))
+        return wrong("boundaries lie at a power of two, from 64 KiB on");
     return {};
 }
 
@@ -57,30 +58,31 @@ const CopyEngineOptions& CopyEngine::options() const {
 Result<CopyTicket> CopyEngine::submit(const CopyRequest& request) {
     State& s = *state_;
     s.retire();
-    const CopyShape shape = shape_of(request.fragments, request.direction);
+    const CopyShape shape =
+        shape_of(request.fragments, request.direction,
+                 {.piece_bytes = kPieceBytes, .boundary_bytes = s.options.boundary_bytes});
     CopyWay way =
         request.way.value_or(choose(s.options.table, request.direction, shape, kEnginesMax));
     if (request.sums != nullptr && way == CopyWay::engines) {
         if (request.way) return make_error(Code::invalid, "copy engines compute no checksums");
         way = CopyWay::staged;
     }
+    const CopyNeeds needs = needs_of(shape, way, s.options);
+    QUIRE_TRY(s.check_ever_fits(needs));
     const size_t index = s.index_of(s.last + 1);
     CopySlot& slot = s.slots[index];
-    if (!slot.ended) return make_error(Code::busy, "too many copies are under way");
     CopyLane& lane = s.lane(request.direction);
-    const uint64_t pieces = way == CopyWay::engines ? 0 : pieces_of(request.fragments, s.options);
-    if (pieces > lane.ring.capacity)
-        return make_error(Code::invalid, "a copy of " + std::to_string(pieces) +
-                                             " pieces: at most " +
-                                             std::to_string(lane.ring.capacity) + " fit");
-    if (pieces > lane.ring.free_pieces())
-        return make_error(Code::busy, "too many pieces are under way");
+    if (!slot.ended || needs.pieces > lane.ring.free_pieces() ||
+        needs.calls > kCallsMax - lane.calls)
+        return make_error(Code::busy, "too many copies are under way");
     slot = {.ticket = ++s.last,
             .direction = request.direction,
             .way = way,
             .bytes = shape.bytes,
+            .calls = needs.calls,
             .ended = false,
             .end = slot.end};
+    lane.calls += needs.calls;
     s.flags[index] = {};
     const cudaError_t error = s.queue(request, slot, index);
     slot.pieces_end = lane.ring.end;

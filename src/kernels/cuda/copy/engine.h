@@ -26,12 +26,16 @@ struct CUstream_st;
 namespace quire::kernels::cuda {
 
 struct CopyEngineOptions {
-    int32_t blocks = 8;                           // multiprocessors of a kernel, at most
-    uint64_t stage_bytes = uint64_t{16} << 20;    // a multiple of 64 KiB; each direction has:
+    // Multiprocessors, at most: of kernels that read or write the host's memory, and are there as
+    // long as that takes; of kernels that relay a stage, and are there for moments. What computes
+    // meanwhile waits for all blocks of both: many for a short time cost it less than few.
+    int32_t blocks = 8;
+    int32_t relay_blocks = 32;
+    uint64_t stage_bytes = uint64_t{32} << 20;    // a multiple of 64 KiB; each direction has:
     int32_t stages = 4;                           // staging buffers
     uint32_t pieces_max = 1 << 19;                // descriptors (32 pinned bytes) not yet done with
     int32_t copies_max = 64;                      // copies not yet ended, at least 1
-    uint64_t boundary_bytes = uint64_t{1} << 30;  // see PinnedPool::slice_bytes()
+    uint64_t boundary_bytes = uint64_t{1} << 30;  // PinnedPool::slice_bytes()
     CopyTable table = default_copy_table();
 };
 

@@ -1,6 +1,6 @@
 // What a CopyEngine makes and frees, and how it queues a copy each of three ways.
 #include <algorithm>
-#include <atomic>
+#include <string>
 
 #include "kernels/cuda/copy/engine_state.h"
 
@@ -8,7 +8,8 @@ namespace quire::kernels::cuda {
 namespace {
 
 constexpr uint64_t kSmallestStageBytes = uint64_t{1} << 20;
-constexpr uint32_t kRunsMax = 64;  // copies of the copy engine for a stage
+// Of what a kernel copies without a stage: short enough that the next one's list is made meanwhile.
+constexpr uint64_t kDirectBytes = uint64_t{32} << 20;
 
 #define QUIRE_CUDA_TRY(call)                                               \
     do {                                                                   \
@@ -33,7 +34,10 @@ cudaError_t open_lane(CopyLane& lane, const CopyEngineOptions& o, CopyPiece* pie
     QUIRE_CUDA_TRY(cudaMalloc(&stages, static_cast<uint64_t>(o.stages) * o.stage_bytes));
     lane.stages = static_cast<std::byte*>(stages);
     lane.ring = {.pieces = pieces, .capacity = o.pieces_max};
-    lane.runs.reserve(kRunsMax);
+    lane.runs.reserve(kBatch);
+    lane.batch_from.reserve(kBatch);
+    lane.batch_to.reserve(kBatch);
+    lane.batch_bytes.reserve(kBatch);
     return cudaSuccess;
 }
 
@@ -59,18 +63,43 @@ uint64_t stage_bytes_for(uint64_t bytes, uint64_t stage_bytes) {
 
 }  // namespace
 
-uint64_t pieces_of(std::span<const CopyFragment> fragments, const CopyEngineOptions& o) {
-    uint64_t pieces = 1, bytes = 0;
-    for (const CopyFragment& f : fragments) {
-        if (f.bytes == 0) continue;
-        const auto crossed = [&](const std::byte* p) {
-            const auto first = reinterpret_cast<uintptr_t>(p);
-            return (first + f.bytes - 1) / o.boundary_bytes - first / o.boundary_bytes;
-        };
-        pieces += (f.bytes + kPieceBytes - 1) / kPieceBytes + crossed(f.from) + crossed(f.to);
-        bytes += f.bytes;
-    }
-    return pieces + bytes / std::min(kSmallestStageBytes, o.stage_bytes);
+// Generous by a stage or two: lists end where the ring does.
+CopyNeeds needs_of(const CopyShape& shape, CopyWay way, const CopyEngineOptions& o) {
+    constexpr uint64_t kAround = 16;   // events before, the one after, and what clears counts
+    constexpr uint64_t kOfBatch = 12;  // as was seen: it is not one call of a stream's
+    if (way == CopyWay::engines) return {.calls = kAround + (shape.joined / kBatch + 1) * kOfBatch};
+    if (way == CopyWay::warps)
+        return {.pieces = shape.pieces + shape.bytes / kDirectBytes + 1,
+                .calls = kAround + shape.bytes / kDirectBytes};
+    const uint64_t batches = shape.host_runs / kBatch;
+    const uint64_t stages = shape.bytes / stage_bytes_for(shape.bytes, o.stage_bytes) + batches + 2;
+    const bool one_run = shape.host_runs <= stages;
+    return {.pieces = shape.pieces + stages,
+            .calls = kAround + stages * (one_run ? 3 : 3 + kOfBatch)};
+}
+
+Status CopyEngine::State::check_ever_fits(const CopyNeeds& needs) const {
+    if (needs.pieces <= options.pieces_max && needs.calls <= kCallsMax) return {};
+    return make_error(Code::invalid, "a copy of " + std::to_string(needs.pieces) + " pieces and " +
+                                         std::to_string(needs.calls) + " calls: at most " +
+                                         std::to_string(options.pieces_max) + " and " +
+                                         std::to_string(kCallsMax) + " fit; submit it in parts");
+}
+
+cudaError_t CopyLane::queue_batch() {
+    if (batch_bytes.empty()) return cudaSuccess;
+    cudaMemcpyAttributes attributes{};
+    attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    size_t first = 0;
+    const cudaError_t error =
+        batch_bytes.size() == 1
+            ? cudaMemcpyAsync(batch_to[0], batch_from[0], batch_bytes[0], cudaMemcpyDefault, engine)
+            : cudaMemcpyBatchAsync(batch_to.data(), batch_from.data(), batch_bytes.data(),
+                                   batch_bytes.size(), &attributes, &first, 1, engine);
+    batch_from.clear();
+    batch_to.clear();
+    batch_bytes.clear();
+    return error;
 }
 
 cudaError_t CopyEngine::State::open() {
@@ -83,6 +112,9 @@ cudaError_t CopyEngine::State::open() {
     std::fill_n(flags, copies, CopyFlags{});
     QUIRE_CUDA_TRY(cudaMalloc(&device, copies * sizeof(CopyProgress)));
     progress = static_cast<CopyProgress*>(device);
+    QUIRE_CUDA_TRY(cudaMemset(progress, 0, copies * sizeof(CopyProgress)));
+    // A kernel that loads while streams are held back would wait for them.
+    QUIRE_CUDA_TRY(static_cast<cudaError_t>(load_copy()));
     QUIRE_CUDA_TRY(cudaHostAlloc(&pinned, 2 * size_t{options.pieces_max} * sizeof(CopyPiece),
                                  cudaHostAllocPortable));
     pieces = static_cast<CopyPiece*>(pinned);
@@ -105,7 +137,10 @@ void CopyEngine::State::retire() {
     const CopyTicket oldest = last >= slots.size() ? last - slots.size() + 1 : 1;
     for (CopyTicket ticket = oldest; ticket <= last; ++ticket) {
         CopySlot& slot = slots[index_of(ticket)];
-        if (!slot.ended) slot.ended = cudaEventQuery(slot.end) != cudaErrorNotReady;
+        if (!slot.ended && cudaEventQuery(slot.end) != cudaErrorNotReady) {
+            slot.ended = true;
+            lane(slot.direction).calls -= slot.calls;
+        }
         bool& free = in_order[static_cast<int>(slot.direction)];
         free = free && slot.ended;
         PieceRing& ring = lane(slot.direction).ring;
@@ -114,9 +149,10 @@ void CopyEngine::State::retire() {
 }
 
 cudaError_t CopyEngine::State::launch(CopyLane& lane, size_t slot, size_t n, uint64_t* sums) {
+    const bool relays = slots[slot].way == CopyWay::staged;
     const CopyLaunch launch = {.pieces = lane.ring.next().data(),
                                .n = static_cast<int32_t>(n),
-                               .blocks = options.blocks,
+                               .blocks = relays ? options.relay_blocks : options.blocks,
                                .stop = &flags[slot].stop,
                                .progress = progress + slot,
                                .done_bytes = &flags[slot].done_bytes,
@@ -126,16 +162,17 @@ cudaError_t CopyEngine::State::launch(CopyLane& lane, size_t slot, size_t n, uin
 }
 
 cudaError_t CopyEngine::State::queue_engines(const CopyRequest& request) {
-    const cudaStream_t stream = lane(request.direction).engine;
-    const auto copy = [&](const CopyFragment& f) {
+    CopyLane& lane = this->lane(request.direction);
+    const auto to_boundary = [&](const std::byte* p) {
+        return options.boundary_bytes -
+               (reinterpret_cast<uintptr_t>(p) & (options.boundary_bytes - 1));
+    };
+    const auto add = [&](const CopyFragment& f) {
         for (uint64_t at = 0; at < f.bytes;) {
-            const auto to_boundary = [&](const std::byte* p) {
-                return options.boundary_bytes -
-                       reinterpret_cast<uintptr_t>(p + at) % options.boundary_bytes;
-            };
-            const uint64_t bytes = std::min({f.bytes - at, to_boundary(f.from), to_boundary(f.to)});
-            QUIRE_CUDA_TRY(
-                cudaMemcpyAsync(f.to + at, f.from + at, bytes, cudaMemcpyDefault, stream));
+            const uint64_t bytes =
+                std::min({f.bytes - at, to_boundary(f.from + at), to_boundary(f.to + at)});
+            lane.add_to_batch(f.from + at, f.to + at, bytes);
+            if (lane.batch_bytes.size() == kBatch) QUIRE_CUDA_TRY(lane.queue_batch());
             at += bytes;
         }
         return cudaSuccess;
@@ -146,10 +183,11 @@ cudaError_t CopyEngine::State::queue_engines(const CopyRequest& request) {
             joined.bytes += f.bytes;
             continue;
         }
-        QUIRE_CUDA_TRY(copy(joined));
+        QUIRE_CUDA_TRY(add(joined));
         joined = f;
     }
-    return copy(joined);
+    QUIRE_CUDA_TRY(add(joined));
+    return lane.queue_batch();
 }
 
 cudaError_t CopyEngine::State::queue_staged(const CopyRequest& request, size_t slot) {
@@ -160,7 +198,7 @@ cudaError_t CopyEngine::State::queue_staged(const CopyRequest& request, size_t s
     StageCursor cursor(request.fragments, request.direction,
                        {.stage_bytes = stage_bytes_for(slots[slot].bytes, options.stage_bytes),
                         .piece_bytes = kPieceBytes,
-                        .runs_max = kRunsMax,
+                        .runs_max = kBatch,
                         .boundary_bytes = options.boundary_bytes});
     while (!cursor.at_end()) {
         const size_t i = lane.next_stage++ % lane.moved.size();
@@ -171,10 +209,9 @@ cudaError_t CopyEngine::State::queue_staged(const CopyRequest& request, size_t s
         const auto move = [&] {
             for (const StageRun& run : lane.runs) {
                 std::byte* staged = buffer + run.at;
-                QUIRE_CUDA_TRY(cudaMemcpyAsync(up ? staged : run.host, up ? run.host : staged,
-                                               run.bytes, cudaMemcpyDefault, lane.engine));
+                lane.add_to_batch(up ? run.host : staged, up ? staged : run.host, run.bytes);
             }
-            return cudaSuccess;
+            return lane.queue_batch();
         };
         const auto relay = [&] { return launch(lane, slot, n, request.sums); };
         QUIRE_CUDA_TRY(cudaStreamWaitEvent(first, free, 0));
@@ -190,7 +227,7 @@ cudaError_t CopyEngine::State::queue_staged(const CopyRequest& request, size_t s
 cudaError_t CopyEngine::State::queue_warps(const CopyRequest& request, size_t slot) {
     CopyLane& lane = this->lane(request.direction);
     StageCursor cursor(request.fragments, request.direction,
-                       {.stage_bytes = slots[slot].bytes,
+                       {.stage_bytes = kDirectBytes,
                         .piece_bytes = kPieceBytes,
                         .runs_max = 1,
                         .boundary_bytes = options.boundary_bytes});

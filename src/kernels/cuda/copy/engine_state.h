@@ -12,15 +12,23 @@
 namespace quire::kernels::cuda {
 
 inline constexpr uint32_t kPieceBytes = 16 << 10;  // of what a warp copies at a time, at most
+inline constexpr size_t kBatch = 256;  // copies that a copy engine is given at once: more is slower
 
-// At least as many pieces as a submit of these fragments needs.
-uint64_t pieces_of(std::span<const CopyFragment> fragments, const CopyEngineOptions& options);
+// A stream that is held back holds some 1000 calls; one more would wait, in the caller's thread.
+inline constexpr uint64_t kCallsMax = 900;
+
+// What a copy takes of the bounded things.
+struct CopyNeeds {
+    uint64_t pieces = 0;  // places for descriptors
+    uint64_t calls = 0;   // of the stream that has more
+};
+CopyNeeds needs_of(const CopyShape& shape, CopyWay way, const CopyEngineOptions& options);
 
 // What a kernel and the host tell each other about a copy; in pinned memory.
-struct CopyFlags {
-    uint64_t done_bytes = 0;
+struct alignas(16) CopyFlags {
     uint32_t stop = 0;
     uint32_t unused = 0;
+    uint64_t done_bytes = 0;
 };
 
 // A copy that has been submitted and not been forgotten.
@@ -29,6 +37,7 @@ struct CopySlot {
     CopyDirection direction = CopyDirection::to_device;
     CopyWay way = CopyWay::engines;
     uint64_t bytes = 0;
+    uint64_t calls = 0;
     uint64_t pieces_end = 0;  // of its lane's ring: everything before is free once it has ended
     bool ended = true;
     cudaEvent_t end = nullptr;
@@ -60,7 +69,19 @@ struct CopyLane {
     std::vector<cudaEvent_t> moved, relayed;
     uint64_t next_stage = 0;
     PieceRing ring;
-    std::vector<StageRun> runs;  // of one stage; room for all it may have
+    uint64_t calls = 0;                   // of copies that have not ended
+    std::vector<StageRun> runs;           // of one stage; room for all it may have
+    std::vector<const void*> batch_from;  // of one batch; room for it
+    std::vector<void*> batch_to;
+    std::vector<size_t> batch_bytes;
+
+    void add_to_batch(const std::byte* from, std::byte* to, uint64_t bytes) {
+        batch_from.push_back(from);
+        batch_to.push_back(to);
+        batch_bytes.push_back(bytes);
+    }
+    // Queues the batch, which is empty afterwards.
+    cudaError_t queue_batch();
 };
 
 struct CopyEngine::State {
@@ -77,6 +98,7 @@ struct CopyEngine::State {
 
     cudaError_t open();
     void close();
+    Status check_ever_fits(const CopyNeeds& needs) const;
     // Looks which copies have ended.
     void retire();
     // Launch of `n` pieces from the ring's end on, which then grows.

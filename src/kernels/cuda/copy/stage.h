@@ -27,7 +27,7 @@ struct StageLimits {
     uint64_t stage_bytes = 0;     // multiples of kCopyAlign, all of them
     uint32_t piece_bytes = 0;     // of a piece, at most: what a warp copies
     uint32_t runs_max = 0;        // of a stage
-    uint64_t boundary_bytes = 0;  // a run crosses no multiple of it
+    uint64_t boundary_bytes = 0;  // a power of two: a run crosses no multiple of it
 };
 
 // Goes through fragments in their order, a stage at a time. Fragments that follow each other on the
@@ -46,6 +46,8 @@ class StageCursor {
     size_t next(std::byte* buffer, std::vector<StageRun>& runs, std::span<CopyPiece> pieces);
 
  private:
+    void skip_what_is_done();
+
     std::span<const CopyFragment> fragments_;
     CopyDirection direction_;
     StageLimits limits_;
@@ -53,16 +55,19 @@ class StageCursor {
     uint64_t at_ = 0;  // bytes of it that earlier stages have
 };
 
-// What decides how a copy is best done.
+// What decides how a copy is best done, and what it needs.
 struct CopyShape {
     uint64_t bytes = 0;
     uint64_t fragments = 0;  // that are not empty
     uint64_t host_runs = 0;  // where fragments follow each other on the host
     uint64_t joined = 0;     // where they do on both sides
+    uint64_t pieces = 0;     // of a StageCursor with one endless stage
 
     friend bool operator==(const CopyShape&, const CopyShape&) = default;
 };
 
-CopyShape shape_of(std::span<const CopyFragment> fragments, CopyDirection direction);
+// Of the limits, piece_bytes (a power of two here) and boundary_bytes count.
+CopyShape shape_of(std::span<const CopyFragment> fragments, CopyDirection direction,
+                   const StageLimits& limits);
 
 }  // namespace quire::kernels::cuda
