@@ -6,13 +6,14 @@
 
 #include "copy_data.h"
 #include "gemm.h"
+#include "kernels/cuda/copy/copy.h"
 
 namespace quire::gpu_bench {
 namespace {
 
 using namespace kernels::cuda;  // NOLINT: these files are about nothing else
 
-constexpr size_t kBytes = size_t{1} << 30;
+constexpr size_t kBytes = size_t{1} << 29;
 constexpr int kRepeats = 5;
 
 struct Streams {
@@ -63,19 +64,19 @@ struct Beside {
 Beside measure(CopyEngine& engine, const Gemm& gemm, const CopyRequest& request) {
     const Streams streams;
     const double one_s = products_s(gemm, streams, 4) / 4;
-    const int products = std::max(4, static_cast<int>(kBytes / 40e9 / one_s));
+    const int products = std::max(4, static_cast<int>(2 * kBytes / 40e9 / one_s));
     std::array<double, kRepeats> alone, beside, copy;
     Beside result;
     for (size_t i = 0; i < kRepeats; ++i) {
         products_s(gemm, streams, 2);
         alone[i] = products_s(gemm, streams, products);
-        submit(engine, request);
-        CopyTicket last = submit(engine, request);
+        CopyTicket last = 0;
+        for (int k = 0; k < 4; ++k) last = submit(engine, request);
         products_s(gemm, streams, 2);
         beside[i] = products_s(gemm, streams, products);
         result.covered = result.covered && !engine.has_ended(last);
         finish(engine, last);
-        for (int k = 0; k < 2 * products; ++k) gemm.queue(streams.compute);
+        for (int k = 0; k < products; ++k) gemm.queue(streams.compute);
         check(cudaEventRecord(streams.end, streams.compute), "record");
         const double begin_s = now_s();
         finish(engine, submit(engine, request));
@@ -121,6 +122,30 @@ void add_rows(std::vector<Row>& rows, CopyEngine& engine, const Gemm& gemm, std:
                     .measured = kBytes / beside.copy_s * 1e-9,
                     .reference = kBytes / plain * 1e-9,
                     .bar = warps ? 0 : 0.95});
+}
+
+// What relaying of what one pinned copy brings takes of the device, while it is alone.
+Row relay_row(const CopyEngine& engine, std::byte* host, std::byte* device) {
+    const size_t bytes = kBytes / 2;
+    const auto fragments = scattered(device, device + bytes, CopyDirection::to_device,
+                                     {.bytes = bytes, .fragment_bytes = 4096});
+    const auto list = cut_fragments(fragments, 4096);
+    const DeviceBuffer pieces(list);
+    const int32_t blocks = engine.options().relay_blocks;
+    const double relay_s = seconds([&] {
+        check(copy_pieces({.pieces = pieces.as<CopyPiece>(),
+                           .n = static_cast<int32_t>(list.size()),
+                           .blocks = blocks},
+                          nullptr),
+              "copy_pieces");
+    });
+    const double plain = plain_s(host, device, CopyDirection::to_device);
+    return {.what = "multiprocessors that relaying takes, mean: " + std::to_string(blocks) +
+                    " for moments, 4 KiB",
+            .unit = "SMs",
+            .measured = blocks * (relay_s / bytes) / (plain / kBytes),
+            .bar = 8,
+            .at_least = false};
 }
 
 // A prefix of 32768 tokens, 8 heads of K and V, 128 numbers of 16 bit, 32 layers; pages of 16
@@ -172,9 +197,9 @@ LoadTimes load_times(CopyEngine& engine, const Gemm& gemm, const Prefix& prefix,
 std::vector<Row> copy_beside_rows(const Machine&) {
     const auto pool = noisy_pool(kBytes);
     const DeviceBuffer device(kLayers * kLayerBytes);
-    const auto engine = calibrated_engine();
+    const auto engine = calibrated_engine({});
     const Gemm large(8192), small(4096);
-    std::vector<Row> rows;
+    std::vector<Row> rows = {relay_row(*engine, pool->data(), device.as())};
     for (const auto direction : {CopyDirection::to_device, CopyDirection::to_host})
         for (const size_t kib : {4, 64, 1024})
             add_rows(rows, *engine, large, pool->data(), device.as(),

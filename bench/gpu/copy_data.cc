@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <thread>
 
 namespace quire::gpu_bench {
 namespace {
@@ -61,14 +62,19 @@ std::unique_ptr<PinnedPool> noisy_pool(size_t bytes) {
     return pool;
 }
 
-std::unique_ptr<CopyEngine> calibrated_engine() {
-    auto engine = take(CopyEngine::create({}));
+std::unique_ptr<CopyEngine> calibrated_engine(const CopyEngineOptions& options) {
+    auto engine = take(CopyEngine::create(options));
     if (const Status status = engine->calibrate(); !status.ok()) take(Result<int>(status.error()));
     return engine;
 }
 
 CopyTicket submit(CopyEngine& engine, const CopyRequest& request) {
-    return take(engine.submit(request));
+    auto ticket = engine.submit(request);
+    while (ticket.code() == Code::busy) {
+        std::this_thread::yield();
+        ticket = engine.submit(request);
+    }
+    return take(std::move(ticket));
 }
 
 void finish(CopyEngine& engine, CopyTicket ticket) {

@@ -2,6 +2,7 @@
 // copies.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "device_data.h"
@@ -26,7 +27,9 @@ std::vector<kernels::cuda::CopyFragment> scattered(std::byte* host, std::byte* d
 std::unique_ptr<kernels::cuda::PinnedPool> noisy_pool(size_t bytes);
 
 // Ends the program when there is none.
-std::unique_ptr<kernels::cuda::CopyEngine> calibrated_engine();
+std::unique_ptr<kernels::cuda::CopyEngine> calibrated_engine(
+    const kernels::cuda::CopyEngineOptions& options);
+// Asks again while the engine is busy.
 kernels::cuda::CopyTicket submit(kernels::cuda::CopyEngine& engine,
                                  const kernels::cuda::CopyRequest& request);
 void finish(kernels::cuda::CopyEngine& engine, kernels::cuda::CopyTicket ticket);

@@ -209,6 +209,50 @@ QUIRE_GPU_TEST(copy_engine_cancelled_in_its_midst_writes_nothing_later) {
     CHECK(cut_short >= 4, "only " << cut_short << " of 6 copies were cut short: no test at all");
 }
 
+// The same to the host: a page of it that is used again is not written by a copy engine's
+// leftovers.
+QUIRE_GPU_TEST(copy_engine_cancelled_to_the_host_writes_nothing_later) {
+    const Pages pages(size_t{256} << 20, 7);
+    const auto engine = make_engine();
+    int cut_short = 0;
+    for (int round = 0; round < 4; ++round) {
+        CopyRequest request = pages.request(CopyDirection::to_host);
+        request.way = round % 2 == 0 ? CopyWay::staged : CopyWay::warps;
+        const CopyTicket ticket = submit(*engine, request);
+        engine->cancel(ticket);
+        engine->cancel(ticket);
+        const CopyStatus status = ended(*engine, ticket);
+        cut_short += status.end == CopyEnd::cancelled;
+        std::memset(pages.back.data(), round + 1, pages.back.bytes());
+        check_cuda(cudaDeviceSynchronize(), "everything");
+        const auto mark = static_cast<std::byte>(round + 1);
+        const std::span<const std::byte> now(pages.back.data(), pages.back.bytes());
+        CHECK(std::ranges::all_of(now, [&](std::byte b) { return b == mark; }), round);
+    }
+    CHECK(cut_short >= 2, "only " << cut_short << " of 4 copies were cut short: no test at all");
+}
+
+QUIRE_GPU_TEST(copy_engine_copies_both_ways_at_once) {
+    const Pages one(size_t{32} << 20, 8), other(size_t{32} << 20, 9);
+    const auto engine = make_engine({.stage_bytes = 2 << 20});
+    ended(*engine, submit(*engine, other.request(CopyDirection::to_device)));
+    for (const CopyWay way : {CopyWay::staged, CopyWay::warps}) {
+        std::memset(other.back.data(), 0, other.back.bytes());
+        check_cuda(cudaMemset(one.device.data(), 0, one.host.bytes()), "clear");
+        check_cuda(cudaDeviceSynchronize(), "clear");
+        CopyRequest up = one.request(CopyDirection::to_device);
+        CopyRequest down = other.request(CopyDirection::to_host);
+        up.way = down.way = way;
+        const CopyTicket tickets[] = {submit(*engine, up), submit(*engine, down),
+                                      submit(*engine, up)};
+        for (const CopyTicket ticket : tickets)
+            CHECK(ended(*engine, ticket).end == CopyEnd::whole, ticket);
+        CHECK(std::memcmp(other.back.data(), other.host.data(), other.host.bytes()) == 0, "down");
+        ended(*engine, submit(*engine, one.request(CopyDirection::to_host)));
+        CHECK(std::memcmp(one.back.data(), one.host.data(), one.host.bytes()) == 0, "up");
+    }
+}
+
 QUIRE_GPU_TEST(copy_engine_bounds_what_is_under_way) {
     const Pages pages(size_t{4} << 20, 6);
     const auto engine = make_engine({.pieces_max = 4096, .copies_max = 3});
@@ -241,6 +285,10 @@ QUIRE_GPU_TEST(copy_engine_bounds_what_is_under_way) {
     request.fragments = many;
     request.way = CopyWay::warps;
     CHECK(engine->submit(request).code() == Code::invalid, "more than ever fits");
+    request.way = CopyWay::engines;
+    many.resize(20000, many.front());
+    request.fragments = many;
+    CHECK(engine->submit(request).code() == Code::invalid, "more copies than an engine may have");
     CHECK(ended(*engine, submit(*engine, {})).end == CopyEnd::whole, "nothing");
 }
 

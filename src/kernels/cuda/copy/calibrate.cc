@@ -1,7 +1,6 @@
 // What each way takes on this machine, for fragments of a few sizes, each way round.
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -13,7 +12,6 @@ namespace {
 
 constexpr uint64_t kBytes = uint64_t{64} << 20;
 constexpr uint64_t kEngineCopies = 512;  // so many small ones show what one takes
-constexpr int kRepeats = 2;
 
 struct Buffers {
     void* host = nullptr;
@@ -39,9 +37,10 @@ std::vector<CopyFragment> fragments_for(const Buffers& buffers, CopyDirection di
     return fragments;
 }
 
-Result<double> seconds_of(CopyEngine& engine, const CopyRequest& request) {
+// The least of some times.
+Result<double> seconds_of(CopyEngine& engine, const CopyRequest& request, int repeats) {
     double best = 0;
-    for (int i = 0; i < kRepeats; ++i) {
+    for (int i = 0; i < repeats; ++i) {
         const auto begin = std::chrono::steady_clock::now();
         const auto ticket = engine.submit(request);
         QUIRE_TRY(ticket);
@@ -54,19 +53,20 @@ Result<double> seconds_of(CopyEngine& engine, const CopyRequest& request) {
 
 Status measure(CopyEngine& engine, const Buffers& buffers, CopyDirection direction, CopyWay way,
                CopyTable::Way& row) {
-    const auto run = [&](uint64_t size, uint64_t n) {
+    const auto run = [&](uint64_t size, uint64_t n, int repeats) {
         const auto fragments = fragments_for(buffers, direction, size, n);
-        return seconds_of(
-            engine, {.fragments = fragments, .direction = direction, .after = {}, .way = way});
+        return seconds_of(engine,
+                          {.fragments = fragments, .direction = direction, .after = {}, .way = way},
+                          repeats);
     };
-    const auto first_s = run(kCopySizes.front(), 1);
+    const auto first_s = run(kCopySizes.front(), 1, 3);
     QUIRE_TRY(first_s);
     row.first_s = *first_s;
     for (size_t i = 0; i < kCopySizes.size(); ++i) {
         const uint64_t size = kCopySizes[i];
         const uint64_t n =
             way == CopyWay::engines ? std::min(kEngineCopies, kBytes / size) : kBytes / size;
-        const auto s = run(size, n);
+        const auto s = run(size, n, 1);
         QUIRE_TRY(s);
         const double beyond_first = std::max(*s - row.first_s, *s / 4);
         row.bytes_per_s[i] = static_cast<double>((n - 1) * size) / beyond_first;
@@ -81,7 +81,6 @@ Status CopyEngine::calibrate() {
     if (cudaHostAlloc(&buffers.host, kBytes, cudaHostAllocDefault) != cudaSuccess ||
         cudaMalloc(&buffers.device, kBytes) != cudaSuccess)
         return make_error(Code::full, "no memory to measure copies with");
-    std::memset(buffers.host, 1, kBytes);
     CopyTable table;
     for (const auto direction : {CopyDirection::to_device, CopyDirection::to_host})
         for (const auto way : {CopyWay::engines, CopyWay::staged, CopyWay::warps})

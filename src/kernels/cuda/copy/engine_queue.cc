@@ -54,10 +54,10 @@ void close_lane(CopyLane& lane) {
     cudaFree(lane.stages);
 }
 
-// Small copies go through small stages: the first one's move and the last one's relay have nothing
-// to hide behind.
+// Small copies go through small stages: the first one's move to the device or the last one's relay
+// has nothing to hide behind, but is twenty times as fast as the bus.
 uint64_t stage_bytes_for(uint64_t bytes, uint64_t stage_bytes) {
-    const uint64_t share = bytes / 16 / kSmallestStageBytes * kSmallestStageBytes;
+    const uint64_t share = bytes / 4 / kSmallestStageBytes * kSmallestStageBytes;
     return std::clamp(share, std::min(kSmallestStageBytes, stage_bytes), stage_bytes);
 }
 

@@ -115,12 +115,14 @@ Status PinnedPool::register_slices() {
         const cudaError_t error =
             cudaHostRegister(slice, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
         void* alias = nullptr;
-        if (error != cudaSuccess)
+        if (error != cudaSuccess) {
+            cudaGetLastError();  // told here; it is nobody else's
             return make_error(Code::full,
                               std::string("cannot register pinned memory (") +
                                   cudaGetErrorString(error) +
                                   "): make the pool smaller, or raise the limit of locked memory",
                               error);
+        }
         registered_bytes_ += bytes;
         if (cudaHostGetDevicePointer(&alias, slice, 0) != cudaSuccess || alias != slice)
             return make_error(Code::unsupported,
