@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "copy_data.h"
+#include "kernels/cuda/copy/copy_runs.h"
 
 namespace quire::gpu_bench {
 namespace {
@@ -44,6 +45,41 @@ Row row_of(CopyEngine& engine, std::byte* host, std::byte* device, CopyDirection
             .bar = 0.95};
 }
 
+// Blocks of 16 tokens, 32 layers, 8 heads of 256 bytes, token-major on the host, head-major on the
+// device, by as many multiprocessors as may be; with a checksum of each.
+Row layout_row(std::byte* host, std::byte* device, CopyDirection direction) {
+    const KvExtent extent = {.layers = 32, .tokens = 16, .heads = 8, .row_bytes = 256};
+    const bool up = direction == CopyDirection::to_device;
+    const KvLayout on_host = layer_token_head(extent), on_device = layer_head_token(extent);
+    std::vector<StridedRun> runs;
+    constexpr size_t kBlockBytes = size_t{2} << 20;
+    for (size_t at = 0; at < kBytes; at += kBlockBytes)
+        runs.push_back(up ? layout_run(host + at, on_host, device + at, on_device, extent)
+                          : layout_run(device + at, on_device, host + at, on_host, extent));
+    const int64_t units = number_runs(runs);
+    const DeviceBuffer list(runs), sums(std::vector<uint64_t>(runs.size(), 0));
+    const TwoTimes times = seconds_in_turn(
+        [&] {
+            check(cudaMemcpyAsync(up ? device : host, up ? host : device, kBytes, cudaMemcpyDefault,
+                                  nullptr),
+                  "a pinned copy");
+        },
+        [&] {
+            check(copy_runs({.runs = list.as<StridedRun>(),
+                             .n = static_cast<int32_t>(runs.size()),
+                             .units = units,
+                             .blocks = kBlocks,
+                             .sums = sums.as<uint64_t>()},
+                            nullptr),
+                  "copy_runs");
+        });
+    return {.what = std::string(up ? "token-major to head-major" : "head-major to token-major") +
+                    (up ? ", host to device" : ", device to host") + ", sums, 8 SMs",
+            .unit = "GB/s",
+            .measured = kBytes / times.second_s * 1e-9,
+            .reference = kBytes / times.first_s * 1e-9};
+}
+
 }  // namespace
 
 std::vector<Row> copy_rows(const Machine&) {
@@ -61,6 +97,8 @@ std::vector<Row> copy_rows(const Machine&) {
                 rows.push_back(
                     row_of(*engine, pool->data(), device.as(), direction,
                            {.bytes = kBytes, .fragment_bytes = kib << 10, .host = host}));
+    for (const auto direction : {CopyDirection::to_device, CopyDirection::to_host})
+        rows.push_back(layout_row(pool->data(), device.as(), direction));
     return rows;
 }
 
