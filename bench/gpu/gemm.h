@@ -18,7 +18,9 @@ class Gemm {
     Gemm& operator=(const Gemm&) = delete;
 
     void queue(cudaStream_t stream) const;
-    const char* name() const { return handle_ != nullptr ? "cuBLAS" : "own"; }
+    std::string name() const {
+        return (handle_ != nullptr ? "cuBLAS " : "own ") + std::to_string(n_) + "^3";
+    }
     double flops() const { return 2.0 * n_ * n_ * n_; }
 
  private:

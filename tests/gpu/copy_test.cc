@@ -58,6 +58,7 @@ QUIRE_GPU_TEST(copy_a_hundred_thousand_fragments_there_and_back) {
 QUIRE_GPU_TEST(copy_stops_between_pieces_and_counts_what_it_did) {
     constexpr size_t kPieces = 4096, kPieceBytes = 16 << 10;
     PinnedMemory host(kPieces * kPieceBytes), words(4096);
+    PinnedMemory lines(kernels::cuda::kStopLines * sizeof(kernels::cuda::StopLine));
     host.fill_noise(7);
     const DeviceArray<std::byte> device{std::vector<std::byte>(host.bytes())};
     const DeviceArray<CopyProgress> progress{std::vector<CopyProgress>(1)};
@@ -67,8 +68,8 @@ QUIRE_GPU_TEST(copy_stops_between_pieces_and_counts_what_it_did) {
                         .to = device.data() + i * kPieceBytes,
                         .bytes = kPieceBytes});
     const DeviceArray<CopyPiece> pieces(list);
-    auto* stop = reinterpret_cast<uint32_t*>(words.data());
-    auto* done_bytes = reinterpret_cast<uint64_t*>(words.data() + 64);
+    auto* stop = reinterpret_cast<kernels::cuda::StopLine*>(lines.data());
+    auto* done_bytes = reinterpret_cast<uint64_t*>(words.data());
     const auto copied_pieces = [&] {
         const std::vector<std::byte> now = device.read();
         size_t n = 0;
@@ -86,7 +87,11 @@ QUIRE_GPU_TEST(copy_stops_between_pieces_and_counts_what_it_did) {
         check_cuda(cudaMemset(progress.data(), 0, sizeof(CopyProgress)), "clear");
         check_cuda(cudaMemset(device.data(), 0, host.bytes()), "clear");
         check_cuda(cudaDeviceSynchronize(), "clear");
-        *stop = stopped;
+        const auto set = [&](uint32_t value) {
+            for (int i = 0; i < kernels::cuda::kStopLines; ++i)
+                *const_cast<volatile uint32_t*>(&stop[i].stop) = value;
+        };
+        set(stopped);
         const kernels::cuda::CopyLaunch launch = {.pieces = pieces.data(),
                                                   .n = kPieces,
                                                   .blocks = 4,
@@ -94,7 +99,7 @@ QUIRE_GPU_TEST(copy_stops_between_pieces_and_counts_what_it_did) {
                                                   .progress = progress.data(),
                                                   .done_bytes = done_bytes};
         check_cuda(kernels::cuda::copy_pieces(launch, nullptr), "copy_pieces");
-        if (!stopped) *const_cast<volatile uint32_t*>(stop) = 1;  // somewhere in its midst
+        if (!stopped) set(1);  // somewhere in its midst
         check_cuda(cudaDeviceSynchronize(), "the copy");
         CHECK(*done_bytes % kPieceBytes == 0, *done_bytes);
         CHECK(copied_pieces() == *done_bytes / kPieceBytes, *done_bytes);

@@ -4,35 +4,49 @@
 
 #include "kernels/cuda/copy/checksum.h"
 #include "kernels/cuda/copy/copy.h"
+#include "kernels/cuda/copy/stop.cuh"
 
 namespace quire::kernels::cuda {
 namespace {
 
-// Registers for sums cost half the warps.
+// Registers for sums cost a third of the warps.
 template <bool kSum>
-constexpr int kThreads = kSum ? 512 : 1024;
+constexpr int kThreads = kSum ? 512 : 768;
 template <bool kSum>
 constexpr int kWarps = kThreads<kSum> / 32;
-constexpr int kAtOnce = 8;  // independent loads of a thread: 4 KiB of a warp, 128 KiB of a block
+constexpr int kAtOnce = 8;  // independent loads of a thread: 4 KiB of a warp, 96 KiB of a block
 
 __device__ __forceinline__ uint64_t from_lane(uint64_t x, int lane) {
     return __shfl_sync(~0u, x, lane);
 }
 
-// What a warp looks up at once: a piece for each lane, in one read of the list.
+__device__ __forceinline__ uint4 from_lane(const uint4& x, int lane) {
+    return {__shfl_sync(~0u, x.x, lane), __shfl_sync(~0u, x.y, lane), __shfl_sync(~0u, x.z, lane),
+            __shfl_sync(~0u, x.w, lane)};
+}
+
+// What a warp looks up at once: a piece for each lane. The list may be the host's: it is read in
+// whole lines, which lanes then exchange; loads of single members cross the bus one by one.
 struct HeldPieces {
     uint64_t from = 0, to = 0, at = 0;
     uint32_t bytes = 0, fragment = 0;
 
     __device__ __forceinline__ void load(const CopyPiece* pieces, int32_t first, int32_t end) {
-        const int32_t i = first + static_cast<int32_t>(threadIdx.x % 32);
-        if (i >= end) return;
-        const CopyPiece piece = pieces[i];
-        from = reinterpret_cast<uint64_t>(piece.from);
-        to = reinterpret_cast<uint64_t>(piece.to);
-        at = piece.at;
-        bytes = piece.bytes;
-        fragment = piece.fragment;
+        const auto lane = static_cast<int32_t>(threadIdx.x % 32);
+        const auto* list = reinterpret_cast<const uint4*>(pieces + first);
+        const int32_t halves = 2 * (end - first);
+        uint4 x[2] = {};
+        if (lane < halves) x[0] = __ldcs(list + lane);
+        if (lane + 32 < halves) x[1] = __ldcs(list + lane + 32);
+        const int source = 2 * lane % 32;
+        const uint4 low[2] = {from_lane(x[0], source), from_lane(x[1], source)};
+        const uint4 high[2] = {from_lane(x[0], source + 1), from_lane(x[1], source + 1)};
+        const uint4 a = lane < 16 ? low[0] : low[1], b = lane < 16 ? high[0] : high[1];
+        from = a.x | uint64_t{a.y} << 32;
+        to = a.z | uint64_t{a.w} << 32;
+        at = b.x | uint64_t{b.y} << 32;
+        bytes = b.z;
+        fragment = b.w;
     }
 };
 
@@ -101,14 +115,10 @@ __device__ __forceinline__ void copy_small(const HeldPieces& held, int first, ui
     }
 }
 
-__device__ __forceinline__ bool stopped(const uint32_t* stop) {
-    return __any_sync(~0u, stop != nullptr && __ldcv(stop) != 0);
-}
-
 // The bytes that it copied before it was stopped.
 template <bool kSum>
 __device__ __forceinline__ uint64_t copy_group(const HeldPieces& held, int32_t n,
-                                               const CopyLaunch& launch) {
+                                               const CopyLaunch& launch, StopWatch& watch) {
     const int32_t lane = static_cast<int32_t>(threadIdx.x % 32);
     int32_t k = 0;
     for (; k < n; k += kAtOnce) {
@@ -117,7 +127,7 @@ __device__ __forceinline__ uint64_t copy_group(const HeldPieces& held, int32_t n
             copy_small<kSum>(held, k, launch.sums);
             continue;
         }
-        if (k > 0 && stopped(launch.stop)) break;
+        if (k > 0 && watch.stopped(launch.stop)) break;
         for (int j = k; j < min(k + kAtOnce, n); ++j) copy_piece<kSum>(held, j, launch.sums);
     }
     return warp_sum(lane < k ? held.bytes : 0);
@@ -143,15 +153,24 @@ __device__ __forceinline__ void report(const CopyLaunch& launch, uint64_t warp_b
 template <bool kSum>
 __global__ void __launch_bounds__(kThreads<kSum>, 1)
     copy_kernel(const CopyLaunch launch, int32_t group) {
+    __shared__ StopWatch watch;
     const int32_t warp = static_cast<int32_t>(blockIdx.x * kWarps<kSum> + threadIdx.x / 32);
     const int32_t step = static_cast<int32_t>(gridDim.x) * kWarps<kSum> * group;
+    int64_t first = int64_t{warp} * group;
+    const auto end = [&] { return static_cast<int32_t>(min(first + group, int64_t{launch.n})); };
+    HeldPieces held;
+    if (first < launch.n) held.load(launch.pieces, static_cast<int32_t>(first), end());
+    if (threadIdx.x == 0) {
+        watch.stop = 0;
+        watch.ask(launch.stop);
+    }
+    __syncthreads();
     uint64_t done_bytes = 0;
-    for (int64_t first = int64_t{warp} * group; first < launch.n; first += step) {
-        const auto end = static_cast<int32_t>(min(first + group, int64_t{launch.n}));
-        HeldPieces held;
-        held.load(launch.pieces, static_cast<int32_t>(first), end);
-        if (stopped(launch.stop)) break;
-        done_bytes += copy_group<kSum>(held, end - static_cast<int32_t>(first), launch);
+    while (first < launch.n && !watch.stopped(launch.stop)) {
+        done_bytes += copy_group<kSum>(held, end() - static_cast<int32_t>(first), launch, watch);
+        first += step;
+        held = {};
+        if (first < launch.n) held.load(launch.pieces, static_cast<int32_t>(first), end());
     }
     if (launch.progress != nullptr) report(launch, done_bytes);
 }

@@ -20,15 +20,22 @@ struct CopyProgress {
     uint32_t blocks_ended = 0;
 };
 
+// How the host says stop: the same word in many lines, of which each block reads one. Reads of one
+// line of the host's memory follow each other at a microsecond each, those of many go together.
+struct alignas(128) StopLine {
+    uint32_t stop = 0;
+};
+inline constexpr int32_t kStopLines = 64;
+
 struct CopyLaunch {
     // In memory that the device reads, until the copy is done. Pinned memory of the host will do.
     const CopyPiece* pieces = nullptr;
     int32_t n = 0;
     int32_t blocks = 8;  // at least 1
 
-    // Pinned memory or null. Once it is not 0, warps begin nothing new: they look at it before
-    // every few pieces.
-    const uint32_t* stop = nullptr;
+    // Null, or kStopLines lines of pinned memory: once they are not 0, warps begin nothing new. A
+    // block looks at its line when it begins and every few pieces.
+    const StopLine* stop = nullptr;
     // Both or neither: what was copied by all launches that share them, here and in pinned memory
     // at the end of each launch.
     CopyProgress* progress = nullptr;

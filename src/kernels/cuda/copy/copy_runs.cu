@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/copy/checksum.h"
 #include "kernels/cuda/copy/copy_runs.h"
+#include "kernels/cuda/copy/stop.cuh"
 
 namespace quire::kernels::cuda {
 namespace {
@@ -88,12 +89,17 @@ __global__ void __launch_bounds__(kThreads, 1) copy_runs_kernel(const CopyRunsLa
     const int64_t warps = int64_t{gridDim.x} * kWarps;
     const auto first = static_cast<uint32_t>(launch.units * warp / warps);
     const auto end = static_cast<uint32_t>(launch.units * (warp + 1) / warps);
+    __shared__ StopWatch watch;
+    if (threadIdx.x == 0) {
+        watch.stop = 0;
+        watch.ask(launch.stop);
+    }
+    __syncthreads();
     if (first == end) return;
     int32_t i = run_of(launch.runs, launch.n, first);
     StridedRun run = launch.runs[i];
     for (uint32_t unit = first; unit < end; ++unit) {
-        const bool stopped = launch.stop != nullptr && __ldcv(launch.stop) != 0;
-        if (__any_sync(~0u, stopped)) return;
+        if (watch.stopped(launch.stop)) return;
         while (i + 1 < launch.n && launch.runs[i + 1].first_unit <= unit) run = launch.runs[++i];
         copy_unit<kSum>(run, unit, kSum ? launch.sums + i : nullptr);
     }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/copy/copy.h"
 #include "kernels/cuda/copy/layout.h"
 
 struct CUstream_st;
@@ -15,7 +16,7 @@ struct CopyRunsLaunch {
     int32_t n = 0;
     int64_t units = 0;
     int32_t blocks = 8;              // at least 1
-    const uint32_t* stop = nullptr;  // as in CopyLaunch
+    const StopLine* stop = nullptr;  // as in CopyLaunch
     // Device memory or null: to sums[i] is added checksum() of run i's rows one behind the other.
     uint64_t* sums = nullptr;
 };

@@ -95,7 +95,8 @@ void CopyEngine::cancel(CopyTicket ticket) {
     if (ticket == 0 || ticket > s.last) return;
     const size_t index = s.index_of(ticket);
     if (s.slots[index].ticket != ticket || s.slots[index].ended) return;
-    std::atomic_ref(s.flags[index].stop).store(1, std::memory_order_release);
+    for (StopLine& line : s.flags[index].lines)
+        std::atomic_ref(line.stop).store(1, std::memory_order_release);
 }
 
 CopyStatus CopyEngine::status(CopyTicket ticket) {

@@ -153,7 +153,7 @@ cudaError_t CopyEngine::State::launch(CopyLane& lane, size_t slot, size_t n, uin
     const CopyLaunch launch = {.pieces = lane.ring.next().data(),
                                .n = static_cast<int32_t>(n),
                                .blocks = relays ? options.relay_blocks : options.blocks,
-                               .stop = &flags[slot].stop,
+                               .stop = flags[slot].lines,
                                .progress = progress + slot,
                                .done_bytes = &flags[slot].done_bytes,
                                .sums = sums};

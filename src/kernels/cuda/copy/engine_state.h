@@ -25,9 +25,8 @@ struct CopyNeeds {
 CopyNeeds needs_of(const CopyShape& shape, CopyWay way, const CopyEngineOptions& options);
 
 // What a kernel and the host tell each other about a copy; in pinned memory.
-struct alignas(16) CopyFlags {
-    uint32_t stop = 0;
-    uint32_t unused = 0;
+struct CopyFlags {
+    StopLine lines[kStopLines];
     uint64_t done_bytes = 0;
 };
 
