@@ -1,6 +1,5 @@
-// Speed of the CUDA kernels beside ceilings of the same run: a table, and JSON with --json FILE.
-// --only encode, decode or copy: the rows of that one.
-// Exit code 1: a bar was missed.
+// Speed of the CUDA kernels beside ceilings of the same run: a table, and JSON with --json FILE;
+// of one suite with --only SUITE. Exit code 1: a bar was missed.
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -48,6 +47,15 @@ void write_json(const Machine& machine, const std::vector<Row>& rows, const char
     out << "\n ]}\n";
 }
 
+struct Suite {
+    const char* name;
+    std::vector<Row> (*rows)(const Machine&);
+};
+constexpr Suite kSuites[] = {{"encode", encode_rows},
+                             {"decode", decode_rows},
+                             {"copy", copy_rows},
+                             {"copy_beside", copy_beside_rows}};
+
 int run(const char* json, const std::string& only) {
     const Machine machine = measure_machine();
     std::printf("%s, %d multiprocessors\n\n", machine.device.c_str(), machine.multiprocessors);
@@ -57,14 +65,11 @@ int run(const char* json, const std::string& only) {
                              {.what = "device memory, copied (read and written)",
                               .unit = "TB/s",
                               .measured = machine.copy_bytes_per_s * 1e-12}};
-    const auto add = [&](const char* name, std::vector<Row> (*rows_of)(const Machine&)) {
-        if (!only.empty() && only != name) return;
-        const std::vector<Row> more = rows_of(machine);
+    for (const Suite& suite : kSuites) {
+        if (!only.empty() && only != suite.name) continue;
+        const std::vector<Row> more = suite.rows(machine);
         rows.insert(rows.end(), more.begin(), more.end());
-    };
-    add("encode", encode_rows);
-    add("decode", decode_rows);
-    add("copy", copy_rows);
+    }
     print(rows);
     if (json != nullptr) write_json(machine, rows, json);
     for (const Row& row : rows)
@@ -78,18 +83,15 @@ int run(const char* json, const std::string& only) {
 int main(int argc, char** argv) {
     const char* json = nullptr;
     std::string only;
-    bool good = argc % 2 == 1;
-    for (int i = 1; good && i < argc; i += 2) {
-        if (std::strcmp(argv[i], "--json") == 0)
+    for (int i = 1; i < argc; i += 2) {
+        if (i + 1 < argc && std::strcmp(argv[i], "--json") == 0)
             json = argv[i + 1];
-        else if (std::strcmp(argv[i], "--only") == 0)
+        else if (i + 1 < argc && std::strcmp(argv[i], "--only") == 0)
             only = argv[i + 1];
-        else
-            good = false;
-    }
-    if (!good) {
-        std::fprintf(stderr, "usage: quire_gpu_bench [--json FILE] [--only encode|decode|copy]\n");
-        return 2;
+        else {
+            std::fprintf(stderr, "usage: quire_gpu_bench [--only SUITE] [--json FILE]\n");
+            return 2;
+        }
     }
     return quire::gpu_bench::run(json, only);
 }

@@ -43,5 +43,6 @@ Machine measure_machine();
 std::vector<Row> encode_rows(const Machine& machine);
 std::vector<Row> decode_rows(const Machine& machine);
 std::vector<Row> copy_rows(const Machine& machine);
+std::vector<Row> copy_beside_rows(const Machine& machine);
 
 }  // namespace quire::gpu_bench

@@ -1,93 +1,114 @@
-// Many fragments, each way, in an order that has nothing to do with where they lie.
+// Many pieces by some multiprocessors, each way, in an order that has nothing to do with where they
+// lie; checksums on the way; what a stopped kernel says that it did.
 #include "kernels/cuda/copy/copy.h"
 
-#include <algorithm>
-#include <numeric>
-#include <random>
-
-#include "check.h"
-#include "device_memory.h"
+#include "copy_data.h"
+#include "kernels/cuda/copy/checksum.h"
 
 namespace quire {
 namespace {
 
 using gpu_testing::check_cuda;
 using gpu_testing::DeviceArray;
+using gpu_testing::make_fragments;
+using gpu_testing::PinnedMemory;
 using kernels::cuda::CopyFragment;
+using kernels::cuda::CopyPiece;
+using kernels::cuda::CopyProgress;
 
-class PinnedMemory {
- public:
-    explicit PinnedMemory(size_t bytes) : bytes_(bytes) {
-        check_cuda(cudaHostAlloc(&data_, bytes, cudaHostAllocDefault), "pinned memory");
-        std::memset(data_, 0, bytes);
-    }
-    ~PinnedMemory() { cudaFreeHost(data_); }
-    PinnedMemory(const PinnedMemory&) = delete;
-    PinnedMemory& operator=(const PinnedMemory&) = delete;
-    std::byte* data() const { return static_cast<std::byte*>(data_); }
-    size_t bytes() const { return bytes_; }
-
- private:
-    size_t bytes_;
-    void* data_ = nullptr;
-};
-
-// Fragments of 16 bytes to 5 KiB that cover `bytes` on the one side, in random order on the other.
-std::vector<CopyFragment> make_fragments(const std::byte* from, std::byte* to, size_t bytes,
-                                         std::mt19937_64& rng) {
-    std::vector<uint64_t> sizes;
-    for (size_t at = 0; at < bytes; at += sizes.back())
-        sizes.push_back(std::min<size_t>(16 * (rng() % 320 + 1), bytes - at));
-    std::vector<size_t> order(sizes.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::shuffle(order.begin(), order.end(), rng);
-    std::vector<uint64_t> places(sizes.size());
-    uint64_t place = 0;
-    for (const size_t i : order) {
-        places[i] = place;
-        place += sizes[i];
-    }
-    std::vector<CopyFragment> fragments;
-    uint64_t at = 0;
-    for (size_t i = 0; i < sizes.size(); ++i) {
-        fragments.push_back({from + at, to + places[i], sizes[i]});
-        at += sizes[i];
-    }
-    std::shuffle(fragments.begin(), fragments.end(), rng);
-    return fragments;
+std::vector<uint64_t> copy_with_sums(const std::vector<CopyFragment>& fragments, int32_t blocks,
+                                     uint32_t piece_bytes) {
+    const auto list = kernels::cuda::cut_fragments(fragments, piece_bytes);
+    const DeviceArray<CopyPiece> pieces(list);
+    const DeviceArray<uint64_t> sums(std::vector<uint64_t>(fragments.size(), 0));
+    check_cuda(kernels::cuda::copy_pieces({.pieces = pieces.data(),
+                                           .n = static_cast<int32_t>(list.size()),
+                                           .blocks = blocks,
+                                           .sums = sums.data()},
+                                          nullptr),
+               "copy_pieces");
+    check_cuda(cudaDeviceSynchronize(), "the copy");
+    return sums.read();
 }
 
 QUIRE_GPU_TEST(copy_a_hundred_thousand_fragments_there_and_back) {
     constexpr size_t kBytes = size_t{256} << 20;
     std::mt19937_64 rng(20261130);
-    const PinnedMemory host(kBytes), back(kBytes);
-    for (size_t i = 0; i < kBytes; i += 8) {
-        const uint64_t x = rng();
-        std::memcpy(host.data() + i, &x, 8);
-    }
+    PinnedMemory host(kBytes), back(kBytes);
+    host.fill_noise(20261130);
     const DeviceArray<std::byte> device{std::vector<std::byte>(kBytes)};
-    const auto there = make_fragments(host.data(), device.data(), kBytes, rng);
+    auto there = make_fragments(host.data(), device.data(), kBytes, false, rng);
+    std::shuffle(there.begin(), there.end(), rng);
     CHECK(there.size() > 100'000, there.size());
     CHECK(kernels::cuda::check_fragments(there).ok(), "the test's own fragments");
-    std::vector<CopyFragment> here;  // the same ones, the other way
+    const auto here = gpu_testing::reversed(there, host.data(), back.data());
+    std::vector<uint64_t> expected;
     for (const CopyFragment& f : there)
-        here.push_back({f.to, back.data() + (f.from - host.data()), f.bytes});
+        expected.push_back(kernels::cuda::checksum(f.from, f.bytes));
     for (const int32_t blocks : {1, 8, 132}) {
         std::memset(back.data(), 0, kBytes);
         check_cuda(cudaMemset(device.data(), 0, kBytes), "clear");
-        for (const std::vector<CopyFragment>* list : {&there, &std::as_const(here)}) {
-            const DeviceArray<CopyFragment> fragments(*list);
-            check_cuda(kernels::cuda::copy_fragments(
-                           fragments.data(), static_cast<int32_t>(list->size()), blocks, nullptr),
-                       "copy_fragments");
-            check_cuda(cudaDeviceSynchronize(), "the copy");
-        }
+        const uint32_t piece_bytes = blocks == 8 ? 1040 : 16 << 10;
+        CHECK(copy_with_sums(there, blocks, piece_bytes) == expected, blocks << " blocks, there");
+        CHECK(copy_with_sums(here, blocks, piece_bytes) == expected, blocks << " blocks, back");
         CHECK(std::memcmp(host.data(), back.data(), kBytes) == 0, blocks << " blocks");
     }
 }
 
+QUIRE_GPU_TEST(copy_stops_between_pieces_and_counts_what_it_did) {
+    constexpr size_t kPieces = 4096, kPieceBytes = 16 << 10;
+    PinnedMemory host(kPieces * kPieceBytes), words(4096);
+    PinnedMemory lines(kernels::cuda::kStopLines * sizeof(kernels::cuda::StopLine));
+    host.fill_noise(7);
+    const DeviceArray<std::byte> device{std::vector<std::byte>(host.bytes())};
+    const DeviceArray<CopyProgress> progress{std::vector<CopyProgress>(1)};
+    std::vector<CopyPiece> list;
+    for (size_t i = 0; i < kPieces; ++i)
+        list.push_back({.from = host.data() + i * kPieceBytes,
+                        .to = device.data() + i * kPieceBytes,
+                        .bytes = kPieceBytes});
+    const DeviceArray<CopyPiece> pieces(list);
+    auto* stop = reinterpret_cast<kernels::cuda::StopLine*>(lines.data());
+    auto* done_bytes = reinterpret_cast<uint64_t*>(words.data());
+    const auto copied_pieces = [&] {
+        const std::vector<std::byte> now = device.read();
+        size_t n = 0;
+        for (size_t i = 0; i < kPieces; ++i) {
+            const size_t at = i * kPieceBytes;
+            const bool copied = std::memcmp(now.data() + at, host.data() + at, kPieceBytes) == 0;
+            const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
+            CHECK(copied || std::all_of(now.begin() + at, now.begin() + at + kPieceBytes, is_zero),
+                  "piece " << i << " is torn");
+            n += copied;
+        }
+        return n;
+    };
+    for (const bool stopped : {true, false}) {
+        check_cuda(cudaMemset(progress.data(), 0, sizeof(CopyProgress)), "clear");
+        check_cuda(cudaMemset(device.data(), 0, host.bytes()), "clear");
+        check_cuda(cudaDeviceSynchronize(), "clear");
+        const auto set = [&](uint32_t value) {
+            for (int i = 0; i < kernels::cuda::kStopLines; ++i)
+                *const_cast<volatile uint32_t*>(&stop[i].stop) = value;
+        };
+        set(stopped);
+        const kernels::cuda::CopyLaunch launch = {.pieces = pieces.data(),
+                                                  .n = kPieces,
+                                                  .blocks = 4,
+                                                  .stop = stop,
+                                                  .progress = progress.data(),
+                                                  .done_bytes = done_bytes};
+        check_cuda(kernels::cuda::copy_pieces(launch, nullptr), "copy_pieces");
+        if (!stopped) set(1);  // somewhere in its midst
+        check_cuda(cudaDeviceSynchronize(), "the copy");
+        CHECK(*done_bytes % kPieceBytes == 0, *done_bytes);
+        CHECK(copied_pieces() == *done_bytes / kPieceBytes, *done_bytes);
+        if (stopped) CHECK(*done_bytes == 0, "it began though it was stopped");
+    }
+}
+
 QUIRE_HOST_TEST(copy_of_nothing_needs_no_gpu) {
-    CHECK(kernels::cuda::copy_fragments(nullptr, 0, 1, nullptr) == 0, "nothing");
+    CHECK(kernels::cuda::copy_pieces({}, nullptr) == 0, "nothing");
 }
 
 }  // namespace

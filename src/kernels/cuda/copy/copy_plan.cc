@@ -56,12 +56,19 @@ std::vector<CopyFragment> join_fragments(std::span<const CopyFragment> fragments
     return joined;
 }
 
-std::vector<CopyFragment> cut_fragments(std::span<const CopyFragment> fragments,
-                                        uint64_t piece_bytes) {
-    std::vector<CopyFragment> pieces;
-    for (const CopyFragment& f : fragments)
+std::vector<CopyPiece> cut_fragments(std::span<const CopyFragment> fragments,
+                                     uint32_t piece_bytes) {
+    std::vector<CopyPiece> pieces;
+    for (size_t i = 0; i < fragments.size(); ++i) {
+        const CopyFragment& f = fragments[i];
         for (uint64_t at = 0; at < f.bytes; at += piece_bytes)
-            pieces.push_back({f.from + at, f.to + at, std::min(piece_bytes, f.bytes - at)});
+            pieces.push_back(
+                {.from = f.from + at,
+                 .to = f.to + at,
+                 .at = at,
+                 .bytes = static_cast<uint32_t>(std::min<uint64_t>(piece_bytes, f.bytes - at)),
+                 .fragment = static_cast<uint32_t>(i)});
+    }
     return pieces;
 }
 

@@ -33,10 +33,10 @@ TEST(CopyPlan, JoinsWhatFollowsOnBothSides) {
 
 TEST(CopyPlan, CutsIntoPieces) {
     const CopyFragment fragments[] = {{from(0), to(0), 80}, {from(100), to(200), 32}};
-    EXPECT_THAT(
-        cut_fragments(fragments, 32),
-        ElementsAre(CopyFragment{from(0), to(0), 32}, CopyFragment{from(32), to(32), 32},
-                    CopyFragment{from(64), to(64), 16}, CopyFragment{from(100), to(200), 32}));
+    EXPECT_THAT(cut_fragments(fragments, 32), ElementsAre(CopyPiece{from(0), to(0), 0, 32, 0},
+                                                          CopyPiece{from(32), to(32), 32, 32, 0},
+                                                          CopyPiece{from(64), to(64), 64, 16, 0},
+                                                          CopyPiece{from(100), to(200), 0, 32, 1}));
 }
 
 TEST(CopyPlan, RefusesWhatCannotBeCopied) {
@@ -67,15 +67,15 @@ TEST(CopyPlan, MovesTheSameBytes) {
             if (rng() % 3 != 0) fragments.push_back({source.data() + at, plain.data() + at, bytes});
             at += bytes;
         }
-        const auto move = [](std::span<const CopyFragment> list) {
-            for (const CopyFragment& f : list) std::memcpy(f.to, f.from, f.bytes);
+        const auto move = [](const auto& list) {
+            for (const auto& f : list) std::memcpy(f.to, f.from, f.bytes);
         };
         move(fragments);
         std::vector<CopyFragment> moved = fragments;
         for (CopyFragment& f : moved) f.to = planned.data() + (f.to - plain.data());
         const auto joined = join_fragments(moved);
         EXPECT_LE(joined.size(), moved.size());
-        move(cut_fragments(joined, 16 * (1 + rng() % 16)));
+        move(cut_fragments(joined, static_cast<uint32_t>(16 * (1 + rng() % 16))));
         ASSERT_EQ(plain, planned) << round;
     }
 }
