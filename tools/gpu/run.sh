@@ -55,6 +55,7 @@ tests() {
     echo src/codec/raw16/ref.cc
     echo src/codec/fp4/ref.cc
     echo src/codec/slots/ref.cc
+    echo src/codec/mla/rows.cc
 }
 benches() {
     find bench/gpu -name '*.cu' -not -name 'probes.cu' -o -name '*.cc'
