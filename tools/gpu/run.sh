@@ -2,7 +2,7 @@
 # tools/gpu/run.sh build | test [NAME] [--json FILE] | bench [--json FILE] | probes
 # The CUDA kernels, with nvcc and a C++ compiler alone.
 #
-#   build   every kernel, for sm_90a; fails when one spills registers
+#   build   every kernel, for sm_90a, and libquire_kernels.so; fails when one spills registers
 #   test    builds, then runs the tests whose names contain NAME; without a GPU those that need one
 #           are skipped
 #   bench   builds, then measures every kernel beside ceilings of the same run
@@ -18,7 +18,7 @@ command -v nvcc >/dev/null || {
 
 # 20091: tables of kernels, which host code of the same file uses in constant expressions only.
 # 445: a lambda with no other use of its template parameter than its body.
-flags=(-std=c++20 -O3 -I. -Isrc --expt-relaxed-constexpr -fmad=false
+flags=(-std=c++20 -O3 -I. -Isrc -Iinclude -Xcompiler -fPIC --expt-relaxed-constexpr -fmad=false
        -diag-suppress 20091,445 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
 
 # source -> object; what ptxas says is kept beside it.
@@ -61,11 +61,12 @@ benches() {
     find bench/gpu -name '*.cu' -not -name 'probes.cu' -o -name '*.cc'
 }
 
-# link PROGRAM < sources
+# link PROGRAM [FLAG...] < sources
 link() {
-    local objects=()
+    local objects=() program="$1"
+    shift
     while read -r source; do objects+=("$out/${source//\//_}.o"); done
-    nvcc -gencode=arch=compute_90a,code=sm_90a "${objects[@]}" -o "$out/$1"
+    nvcc -gencode=arch=compute_90a,code=sm_90a "$@" "${objects[@]}" -o "$out/$program"
 }
 
 build() {
@@ -74,6 +75,7 @@ build() {
         xargs -P "$jobs" -I{} bash -c 'read -ra flags <<<"$flags_text"; compile "$1"' _ {} ||
         return 1
     { kernels; tests; } | link quire_gpu_test || return 1
+    kernels | link libquire_kernels.so -shared || return 1
     { kernels; benches; } | link quire_gpu_bench || return 1
     printf '%s\n' bench/gpu/probes.cu bench/gpu/machine.cu | link quire_gpu_probes
 }

@@ -1,0 +1,137 @@
+/*
+ * Quire's CUDA kernels as a C library: encode new rows of keys and values into compressed pages,
+ * attend over such pages, attend over MLA rows. For any engine: device pointers, strides and a
+ * stream come in, work is queued, nothing is allocated and nothing waited for. A CUDA graph may
+ * capture every call. libquire_kernels.so is built by tools/gpu/run.sh.
+ *
+ * Set a struct to zero, then its struct_bytes to its sizeof, then what is wanted: so a program that
+ * was built with an older header goes on working, and fields that it does not know are zero.
+ *
+ * *_supports() returns NULL for what the kernel takes, otherwise a static sentence that says why
+ * not; it needs no GPU. The functions that queue work return 0, a positive error of the CUDA
+ * runtime (cudaError_t), or QUIRE_UNSUPPORTED for what *_supports() refuses.
+ *
+ * All functions may be called by any thread; a workspace belongs to one call at a time.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define QUIRE_KERNELS_ABI 1
+#define QUIRE_UNSUPPORTED (-1)
+
+/* Kinds of numbers of rows. */
+enum { QUIRE_F32 = 0, QUIRE_F16 = 1, QUIRE_BF16 = 2 };
+/* Kinds of MLA rows: 1152, 656 and 584 bytes. */
+enum { QUIRE_MLA_BF16 = 0, QUIRE_MLA_V32 = 1, QUIRE_MLA_V4 = 2 };
+
+/* QUIRE_KERNELS_ABI of the library. */
+int32_t quire_kernels_abi(void);
+
+/* Bytes of the page of one block and KV head; 0: there is no such page. */
+size_t quire_page_bytes(int32_t head_dim, int32_t block_tokens, int32_t k_bits, int32_t v_bits);
+
+/* New rows to pages. */
+typedef struct quire_encode {
+    size_t struct_bytes;
+    /* [n_tokens][kv_heads][head_dim]; NULL: this side of the pages stays as it is. */
+    const void* k;
+    const void* v;
+    int64_t k_token_stride, k_head_stride, v_token_stride, v_head_stride; /* in numbers */
+    const float* k_mean;   /* [kv_heads][head_dim], taken off; NULL: nothing is */
+    const float* v_mean;   /* likewise */
+    int32_t k_bits;        /* 2 to 8 */
+    int32_t v_bits;
+    int32_t element;       /* QUIRE_F32 ... */
+    int32_t n_tokens;
+    int32_t kv_heads;
+    int32_t head_dim;      /* 64, 80, 96, 128, 192 or 256 */
+    int32_t block_tokens;  /* 16, 32, 64 or 128 */
+    int32_t reserved;
+    /* [n_tokens] block * block_tokens + token in the block; negative: not written. No two alike. */
+    const int64_t* slots;
+    /* Page of block b and KV head h: pages + b * block_stride + h * head_stride, aligned to 32. */
+    void* pages;
+    int64_t n_blocks;
+    int64_t block_stride;  /* in bytes */
+    int64_t head_stride;   /* in bytes */
+    uint32_t* not_finite;  /* counts rows with a NaN or an infinity, coded as zeros; NULL: none */
+} quire_encode;
+
+const char* quire_encode_supports(const quire_encode* params);
+int quire_encode_queue(const quire_encode* params, void* stream);
+
+/* Attention of a few new tokens a request over pages. Query i of request r stands at position
+ * lengths[r] - n_queries + i and sees keys up to its own; lengths[r] is 0 (the request is left out)
+ * or at least n_queries. */
+typedef struct quire_decode {
+    size_t struct_bytes;
+    const void* q;  /* [n_requests][n_queries][n_heads][head_dim], after RoPE */
+    void* out;      /* the same shape */
+    float* lse;     /* [n_requests][n_queries][n_heads], natural logarithm; NULL: not wanted */
+    int64_t q_token_stride, q_head_stride, out_token_stride, out_head_stride; /* in numbers */
+    int32_t element;       /* of q and out */
+    int32_t n_requests;
+    int32_t n_queries;
+    int32_t n_heads;
+    int32_t kv_heads;
+    int32_t head_dim;      /* 64, 96, 128, 192 or 256 */
+    int32_t block_tokens;
+    int32_t k_bits;
+    int32_t v_bits;
+    int32_t window;        /* 0: all keys */
+    float scale;           /* of the dot product */
+    float softcap;         /* 0: none */
+    const int32_t* lengths;  /* [n_requests] keys */
+    const int32_t* blocks;   /* [n_requests][table_stride] */
+    int64_t table_stride;
+    const void* pages;     /* as in quire_encode */
+    int64_t block_stride;
+    int64_t head_stride;
+    const float* v_mean;   /* [kv_heads][head_dim], put on again; NULL: none */
+    void* workspace;       /* quire_decode_workspace_bytes(), aligned to 128 */
+} quire_decode;
+
+const char* quire_decode_supports(const quire_decode* params);
+/* Of the current device; 0 where there is none. Pointers are not looked at. */
+size_t quire_decode_workspace_bytes(const quire_decode* params);
+int quire_decode_queue(const quire_decode* params, void* stream);
+
+/* Attention of multi-head latent attention over paged rows, or over lists of rows. */
+typedef struct quire_mla {
+    size_t struct_bytes;
+    const void* q;  /* [n_requests][n_queries][n_heads][576, or 512 with QUIRE_MLA_V4] bf16 */
+    void* out;      /* [n_requests][n_queries][n_heads][512] */
+    float* lse;     /* as in quire_decode */
+    int64_t q_token_stride, q_head_stride, out_token_stride, out_head_stride; /* in numbers */
+    int32_t out_element;   /* QUIRE_BF16 or QUIRE_F32 */
+    int32_t rows;          /* QUIRE_MLA_BF16 ... */
+    int32_t n_requests;
+    int32_t n_queries;
+    int32_t n_heads;
+    int32_t block_tokens;
+    float scale;
+    int32_t reserved;
+    const int32_t* lengths;
+    const int32_t* blocks;  /* [n_requests][table_stride]; not read where lists are given */
+    int64_t table_stride;
+    const int64_t* lists;   /* [n_requests][list_stride] block * block_tokens + token; or NULL */
+    int64_t list_stride;
+    const void* pages;      /* block b at pages + b * block_stride */
+    int64_t n_blocks;
+    int64_t block_stride;   /* in bytes */
+    void* workspace;        /* quire_mla_workspace_bytes(), aligned to 128 */
+} quire_mla;
+
+const char* quire_mla_supports(const quire_mla* params);
+size_t quire_mla_workspace_bytes(const quire_mla* params);
+int quire_mla_queue(const quire_mla* params, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
