@@ -80,7 +80,7 @@ struct ChunkMap {
         return v_at(k_bits) + v_plane(v_bits, codec::hot::planes_of(v_bits).count);
     }
     static QUIRE_HOST_DEVICE constexpr uint32_t slot_bytes(int k_bits, int v_bits) {
-        return (scales_at(k_bits, v_bits) + 2 * kChunkTokens + 127) / 128 * 128;
+        return scales_at(k_bits, v_bits) + 2 * kChunkTokens;
     }
 
     // The word with dimensions k_dim(step, t, r), r = j * 8 / w and so on.
