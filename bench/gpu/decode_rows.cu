@@ -79,7 +79,7 @@ Row measure(const Machine& machine, const Batch& batch, const Width& width) {
     const DeviceBuffer pages(static_cast<size_t>(n_blocks * p.block_stride));
     const size_t rows = static_cast<size_t>(p.n_requests) * static_cast<size_t>(p.q_token_stride);
     const DeviceBuffer q(rows * 2, true), out(rows * 2, true);
-    const int32_t workers = kernels::cuda::decode_workers(p.head_dim);
+    const int32_t workers = kernels::cuda::decode_blocks();
     const DeviceBuffer workspace(kernels::cuda::decode_workspace_bytes(p, workers));
     p.q = q.as();
     p.out = out.as();

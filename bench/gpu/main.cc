@@ -54,7 +54,8 @@ struct Suite {
 constexpr Suite kSuites[] = {{"encode", encode_rows},
                              {"decode", decode_rows},
                              {"copy", copy_rows},
-                             {"copy_beside", copy_beside_rows}};
+                             {"copy_beside", copy_beside_rows},
+                             {"mla", mla_rows}};
 
 int run(const char* json, const std::string& only) {
     const Machine machine = measure_machine();

@@ -30,7 +30,8 @@ struct Machine {
 // Ends the program with a message when a call of the CUDA runtime failed.
 void check(int error, const char* what);
 
-// The median of some runs of a step by events, after one that is not timed.
+// Of one step, queued on the default stream: the median of some runs of several steps each, by
+// events, queued while an earlier step runs.
 double seconds(void (*step)(void*), void* context);
 
 template <class Launch>
@@ -43,5 +44,6 @@ std::vector<Row> encode_rows(const Machine& machine);
 std::vector<Row> decode_rows(const Machine& machine);
 std::vector<Row> copy_rows(const Machine& machine);
 std::vector<Row> copy_beside_rows(const Machine& machine);
+std::vector<Row> mla_rows(const Machine& machine);
 
 }  // namespace quire::gpu_bench

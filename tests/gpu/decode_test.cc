@@ -248,8 +248,8 @@ Got run_decode(const World& w, const Case& c, int32_t workers) {
 // Weights, levels and queries are f16: errors of a part in some thousand.
 void check_case(const Case& c, uint64_t seed) {
     const World w(c, seed);
-    const int32_t workers = kernels::cuda::decode_workers(c.head_dim);
-    CHECK(workers > 0, "decode_workers: " << workers);
+    const int32_t workers = kernels::cuda::decode_blocks();
+    CHECK(workers > 0, "decode_blocks: " << workers);
     const Got got = run_decode(w, c, workers);
     const Got again = run_decode(w, c, workers);
     CHECK(std::memcmp(got.out.data(), again.out.data(), got.out.size() * sizeof(float)) == 0,
@@ -287,15 +287,27 @@ QUIRE_GPU_TEST(decode_every_width_and_head_dim) {
 QUIRE_GPU_TEST(decode_every_block_size_group_and_number_of_queries) {
     uint64_t seed = 100;
     for (const int32_t block : {16, 32, 64, 128})
-        for (const int32_t group : {1, 2, 3, 4, 8})
+        for (const int32_t group : {1, 3, 8, 16})
             for (const int32_t queries : {1, 2, 4})
-                if (group * queries <= kernels::cuda::kDecodeRowsMax)
-                    check_case({.group = group,
-                                .n_queries = queries,
-                                .block_tokens = block,
-                                .k_bits = 6,
-                                .lengths = {4, 0, 17, 900, 64, 2048, 0}},
-                               ++seed);
+                check_case({.group = group,
+                            .n_queries = queries,
+                            .block_tokens = block,
+                            .k_bits = 6,
+                            .lengths = {4, 0, 17, 900, 64, 2048, 0}},
+                           ++seed);
+}
+
+QUIRE_GPU_TEST(decode_more_rows_than_one_pass_takes) {
+    uint64_t seed = 150;
+    for (const int32_t d : {64, 96, 128, 192, 256})
+        for (const int32_t queries : {3, 7})
+            check_case({.head_dim = d,
+                        .group = 8,
+                        .n_queries = queries,
+                        .v_bits = 3,
+                        .window = queries == 7 ? 100 : 0,
+                        .lengths = {7, 333, 3000}},
+                       ++seed);
 }
 
 QUIRE_GPU_TEST(decode_windows_and_soft_caps) {
@@ -340,7 +352,7 @@ QUIRE_HOST_TEST(decode_says_why_not) {
     };
     refused([](DecodeParams& p) { p.head_dim = 80; }, "head_dim");
     refused([](DecodeParams& p) { p.block_tokens = 8; }, "block_tokens");
-    refused([](DecodeParams& p) { p.n_queries = 3; }, "queries");
+    refused([](DecodeParams& p) { p.n_queries = 600; }, "queries");
     refused([](DecodeParams& p) { p.kv_heads = 3; }, "kv_heads");
     refused([](DecodeParams& p) { p.v_bits = 0; }, "bits");
     refused([](DecodeParams& p) { p.scale = NAN; }, "scale");

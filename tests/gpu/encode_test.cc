@@ -1,18 +1,12 @@
 // Pages that the GPU encodes are those of the CPU's oracle, byte for byte.
-#include "kernels/cuda/encode.h"
-
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
-#include <random>
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include "check.h"
 #include "codec/hot/hot.h"
 #include "device_memory.h"
+#include "kernels/cuda/encode_to_host.h"
+#include "new_rows.h"
 
 namespace quire {
 namespace {
@@ -20,6 +14,7 @@ namespace {
 using codec::CodecSpec;
 using codec::Geometry;
 using gpu_testing::DeviceArray;
+using gpu_testing::Rows;
 using kernels::cuda::EncodeParams;
 using kernels::cuda::Numbers;
 
@@ -36,92 +31,20 @@ std::string describe(const Case& c) {
            std::to_string(c.v_bits) + " element " + std::to_string(static_cast<int>(c.element));
 }
 
-// Numbers as the engine has them, and as float32.
-struct Rows {
-    std::vector<std::byte> stored;
-    std::vector<float> numbers;
-};
-
-template <class T>
-void round_through(std::vector<float>& numbers, std::vector<std::byte>& stored) {
-    stored.resize(numbers.size() * sizeof(T));
-    for (size_t i = 0; i < numbers.size(); ++i) {
-        const T x = T(numbers[i]);
-        std::memcpy(stored.data() + i * sizeof(T), &x, sizeof(T));
-        numbers[i] = static_cast<float>(x);
-    }
-}
-
-// Normal rows of many sizes, and one row in nine that is odd: zeros, an outlier, tiny, a NaN, an
-// infinity, denormals.
-Rows make_rows(const Case& c, size_t n_rows, std::mt19937_64& rng) {
-    std::normal_distribution<float> normal;
-    const auto d = static_cast<size_t>(c.head_dim);
-    Rows rows;
-    rows.numbers.resize(n_rows * d);
-    for (size_t r = 0; r < n_rows; ++r) {
-        float* x = rows.numbers.data() + r * d;
-        const float size = std::exp2(static_cast<float>(rng() % 12) - 6.0f);
-        for (size_t i = 0; i < d; ++i) x[i] = size * normal(rng);
-        const size_t at = rng() % d;
-        switch (rng() % 54) {
-            case 0:
-                std::fill(x, x + d, 0.0f);
-                break;
-            case 1:
-                x[at] = 1000.0f;
-                break;
-            case 2:
-                for (size_t i = 0; i < d; ++i) x[i] *= 1e-6f;
-                break;
-            case 3:
-                x[at] = std::numeric_limits<float>::quiet_NaN();
-                break;
-            case 4:
-                x[at] = -std::numeric_limits<float>::infinity();
-                break;
-            case 5:
-                for (size_t i = 0; i < d; ++i) x[i] = 1e-41f * static_cast<float>(i);
-                break;
-            default:
-                break;
-        }
-    }
-    if (c.element == Numbers::f16) round_through<__half>(rows.numbers, rows.stored);
-    if (c.element == Numbers::bf16) round_through<__nv_bfloat16>(rows.numbers, rows.stored);
-    if (c.element == Numbers::f32) round_through<float>(rows.numbers, rows.stored);
-    return rows;
-}
-
 struct World {
-    explicit World(const Case& of, uint64_t seed) : c(of), rng(seed) {
+    World(const Case& of, uint64_t seed, size_t blocks = 5) : c(of), rng(seed), n_blocks(blocks) {
         const codec::hot::Shape shape = {c.k_bits, c.v_bits, static_cast<uint32_t>(c.head_dim),
                                          static_cast<uint32_t>(c.block_tokens)};
         page_bytes = codec::hot::page_bytes(shape) + 32;  // a gap that must stay as it is
         block_stride = page_bytes * static_cast<size_t>(c.kv_heads) + 64;
-        pages.assign(block_stride * kBlocks, std::byte{0});
+        pages.assign(block_stride * n_blocks, std::byte{0});
         for (std::vector<float>* mean : {&k_mean, &v_mean}) {
             mean->resize(static_cast<size_t>(c.kv_heads * c.head_dim));
             for (float& m : *mean) m = std::normal_distribution<float>(0.0f, 0.3f)(rng);
         }
     }
 
-    // Slots in the order in which engines give them: runs of tokens that follow each other.
-    void choose_slots() {
-        slots.clear();
-        std::vector<int64_t> blocks(kBlocks);
-        std::iota(blocks.begin(), blocks.end(), 0);
-        std::shuffle(blocks.begin(), blocks.end(), rng);
-        for (const int64_t block : blocks) {
-            const auto first = static_cast<int64_t>(rng() % static_cast<uint64_t>(c.block_tokens));
-            const auto n =
-                static_cast<int64_t>(rng() % static_cast<uint64_t>(c.block_tokens - first) + 1);
-            if (rng() % 4 == 0) slots.push_back(-1);
-            for (int64_t t = first; t < first + n; ++t)
-                if (rng() % 5 != 0) slots.push_back(block * c.block_tokens + t);
-        }
-        if (rng() % 2 == 0) std::shuffle(slots.begin(), slots.end(), rng);
-    }
+    void choose_slots() { slots = gpu_testing::choose_slots(n_blocks, c.block_tokens, rng); }
 
     uint32_t encode_by_oracle(const Rows& k, const Rows& v) {
         const CodecSpec spec = {3, static_cast<uint8_t>(c.k_bits), static_cast<uint8_t>(c.v_bits),
@@ -154,9 +77,9 @@ struct World {
         return not_finite;
     }
 
-    static constexpr size_t kBlocks = 5;
     Case c;
     std::mt19937_64 rng;
+    size_t n_blocks;
     size_t page_bytes = 0, block_stride = 0;
     std::vector<std::byte> pages;
     std::vector<float> k_mean, v_mean;
@@ -175,21 +98,23 @@ EncodeParams params_of(const World& w, const void* k, const void* v, std::byte* 
     p.block_tokens = w.c.block_tokens;
     p.slots = w.slots.data();
     p.pages = pages;
-    p.n_blocks = World::kBlocks;
+    p.n_blocks = static_cast<int64_t>(w.n_blocks);
     p.block_stride = static_cast<int64_t>(w.block_stride);
     p.head_stride = static_cast<int64_t>(w.page_bytes);
     return p;
 }
 
 // Two batches, so that the second one meets codes that must stay.
-void run_case(const Case& c, uint64_t seed) {
-    World w(c, seed);
+void run_case(const Case& c, uint64_t seed, size_t n_blocks = 5) {
+    World w(c, seed, n_blocks);
     const DeviceArray<std::byte> pages(w.pages);
     const DeviceArray<float> k_mean(w.k_mean), v_mean(w.v_mean);
     for (int batch = 0; batch < 2; ++batch) {
         w.choose_slots();
         const size_t n_rows = w.slots.size() * static_cast<size_t>(c.kv_heads);
-        const Rows k = make_rows(c, n_rows, w.rng), v = make_rows(c, n_rows, w.rng);
+        const auto d = static_cast<size_t>(c.head_dim);
+        const Rows k = gpu_testing::make_rows(c.element, d, n_rows, w.rng);
+        const Rows v = gpu_testing::make_rows(c.element, d, n_rows, w.rng);
         const uint32_t not_finite = w.encode_by_oracle(k, v);
         const DeviceArray<std::byte> dk(k.stored), dv(v.stored);
         const DeviceArray<int64_t> slots(w.slots);
@@ -216,7 +141,8 @@ QUIRE_GPU_TEST(encode_every_width_and_head_dim) {
     for (const int32_t d : {64, 80, 96, 128, 192, 256})
         for (int bits = 2; bits <= 8; ++bits)
             for (const Numbers element : {Numbers::f32, Numbers::f16, Numbers::bf16})
-                run_case({d, 2, 64, bits, 10 - bits, element, true}, ++seed);
+                for (const bool mean : {false, true})
+                    run_case({d, 2, 64, bits, 10 - bits, element, mean}, ++seed);
 }
 
 QUIRE_GPU_TEST(encode_every_block_size_and_number_of_heads) {
@@ -225,6 +151,47 @@ QUIRE_GPU_TEST(encode_every_block_size_and_number_of_heads) {
         for (const int32_t heads : {1, 3, 8, 16})
             for (const bool mean : {false, true})
                 run_case({128, heads, block, 6, 4, Numbers::bf16, mean}, ++seed);
+}
+
+// Enough rows for those that are hard to decide, and for whole windows of tokens.
+QUIRE_GPU_TEST(encode_many_rows) {
+    uint64_t seed = 99;
+    for (int bits = 2; bits <= 8; ++bits)
+        run_case({128, 4, 128, bits, bits, Numbers::bf16, false}, ++seed, 40);
+}
+
+// By chunks, the last one not full.
+QUIRE_GPU_TEST(encode_to_host_memory) {
+    using gpu_testing::check_cuda;
+    World w({128, 3, 32, 8, 4, Numbers::bf16, false}, 21, 10);
+    w.slots.resize(10 * 32 - 7);
+    std::iota(w.slots.begin(), w.slots.end(), 0);
+    const size_t n_rows = w.slots.size() * 3;
+    const Rows k = gpu_testing::make_rows(Numbers::bf16, 128, n_rows, w.rng);
+    const Rows v = gpu_testing::make_rows(Numbers::bf16, 128, n_rows, w.rng);
+    const DeviceArray<std::byte> pages(w.pages), dk(k.stored), dv(v.stored);
+    const DeviceArray<int64_t> slots(w.slots);
+    w.encode_by_oracle(k, v);
+    kernels::cuda::EncodeToHostParams p;
+    p.encode = params_of(w, dk.data(), dv.data(), pages.data());
+    p.encode.slots = slots.data();
+    p.chunk_blocks = 3;
+    void* host = nullptr;
+    check_cuda(cudaMallocHost(&host, w.pages.size()), "pinned memory");
+    p.host_pages = static_cast<std::byte*>(host);
+    kernels::cuda::CopyQueue copies;
+    check_cuda(cudaStreamCreateWithFlags(&copies.stream, cudaStreamNonBlocking), "stream");
+    check_cuda(cudaEventCreate(&copies.encoded), "event");
+    check_cuda(cudaEventCreate(&copies.copied), "event");
+    const char* why = kernels::cuda::encode_to_host_supports(p);
+    CHECK(why == nullptr, why);
+    check_cuda(kernels::cuda::encode_to_host(p, nullptr, copies), "encode_to_host");
+    check_cuda(cudaStreamSynchronize(nullptr), "wait");
+    const bool alike = std::memcmp(host, w.pages.data(), w.pages.size()) == 0;
+    cudaFreeHost(host);
+    CHECK(alike, "pages in host memory");
+    p.host_pages = nullptr;
+    CHECK(kernels::cuda::encode_to_host_supports(p) != nullptr, "no host pages");
 }
 
 QUIRE_HOST_TEST(encode_says_why_not) {

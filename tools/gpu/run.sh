@@ -51,6 +51,11 @@ tests() {
     find tests/gpu -name '*.cc'
     echo src/codec/hot/ref.cc
     echo src/codec/hot/rotate.cc
+    echo src/codec/fp8/ref.cc
+    echo src/codec/raw16/ref.cc
+    echo src/codec/fp4/ref.cc
+    echo src/codec/slots/ref.cc
+    echo src/codec/mla/rows.cc
 }
 benches() {
     find bench/gpu -name '*.cu' -not -name 'probes.cu' -o -name '*.cc'

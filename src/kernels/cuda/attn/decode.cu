@@ -1,5 +1,6 @@
 #include "kernels/cuda/attn/launch.h"
 #include "kernels/cuda/attn/workspace.h"
+#include "kernels/cuda/ptx/shared.cuh"
 
 namespace quire::kernels::cuda {
 namespace {
@@ -7,14 +8,16 @@ namespace {
 constexpr int kPrepareThreads = 1024;
 
 // One block: first_tiles, and counters that are zero.
-__global__ void __launch_bounds__(kPrepareThreads) prepare_decode(const DecodeParams p) {
-    const DecodeWorkspace work = divide_workspace(p);
+__global__ void __launch_bounds__(kPrepareThreads)
+    prepare_decode(const __grid_constant__ DecodePlan plan) {
+    const DecodeParams& p = plan.p;
+    const DecodeWorkspace work = divide_workspace(p, plan.workers_max);
     __shared__ int32_t before[kPrepareThreads + 1];
     const int32_t each = (p.n_requests + kPrepareThreads - 1) / kPrepareThreads;
     const int32_t first = static_cast<int32_t>(threadIdx.x) * each;
     const int32_t last = min(first + each, p.n_requests);
     int32_t own = 0;
-    for (int32_t r = first; r < last; ++r) own += tiles_of(keys_of(p, r), kTileTokens);
+    for (int32_t r = first; r < last; ++r) own += tiles_of(keys_of(p, r), plan.tile_tokens);
     before[threadIdx.x + 1] = own;
     if (threadIdx.x == 0) before[0] = 0;
     __syncthreads();
@@ -28,54 +31,71 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_decode(const DecodePa
     int32_t tiles = before[threadIdx.x];
     for (int32_t r = first; r < last; ++r) {
         work.first_tiles[r] = tiles;
-        tiles += tiles_of(keys_of(p, r), kTileTokens);
+        tiles += tiles_of(keys_of(p, r), plan.tile_tokens);
     }
     if (threadIdx.x == 0) work.first_tiles[p.n_requests] = before[kPrepareThreads];
-    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < p.n_requests * p.kv_heads;
-         i += kPrepareThreads)
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < plan.workers_max; i += kPrepareThreads)
         work.arrived[i] = 0;
 }
 
 }  // namespace
 
-void launch_prepare(const DecodeParams& p, CUstream_st* stream) {
-    prepare_decode<<<1, kPrepareThreads, 0, stream>>>(p);
+void launch_prepare(const DecodePlan& plan, CUstream_st* stream) {
+    prepare_decode<<<1, kPrepareThreads, 0, stream>>>(plan);
 }
 
-// Calls run<head_dim>.
-template <class Run>
-auto with_head_dim(int32_t head_dim, Run run) {
-    switch (head_dim) {
-        case 64:
-            return run.template operator()<64>();
-        case 96:
-            return run.template operator()<96>();
-        case 128:
-            return run.template operator()<128>();
-        case 192:
-            return run.template operator()<192>();
-        default:
-            return run.template operator()<256>();
-    }
+int allow_shared(const void* kernel, std::atomic<uint64_t>* done) {
+    int device = 0, reserved = 0;
+    cudaFuncAttributes attributes;
+    cudaError_t e = cudaGetDevice(&device);
+    const uint64_t bit = device < 64 ? uint64_t{1} << device : 0;
+    if (e == cudaSuccess && (done->load(std::memory_order_acquire) & bit) != 0) return 0;
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device);
+    if (e == cudaSuccess) e = cudaFuncGetAttributes(&attributes, kernel);
+    if (e == cudaSuccess && reserved + attributes.sharedSizeBytes != kSharedStart)
+        e = cudaErrorNotSupported;
+    if (e == cudaSuccess)
+        e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedMax);
+    if (e == cudaSuccess) done->fetch_or(bit, std::memory_order_release);
+    return static_cast<int>(e);
 }
 
-int32_t decode_workers(int32_t head_dim) {
+int32_t decode_blocks() {
     int device = 0, multiprocessors = 0;
     if (const cudaError_t e = cudaGetDevice(&device); e != cudaSuccess)
         return -static_cast<int32_t>(e);
-    if (const cudaError_t e =
-            cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-        e != cudaSuccess)
-        return -static_cast<int32_t>(e);
-    const int32_t each =
-        with_head_dim(head_dim, []<int kHeadDim>() { return decode_blocks_each<kHeadDim>(); });
-    return each < 0 ? each : each * multiprocessors;
+    const cudaError_t e =
+        cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+    return e == cudaSuccess ? multiprocessors : -static_cast<int32_t>(e);
 }
 
-int decode(const DecodeParams& p, int32_t workers, CUstream_st* stream) {
+template <int kHeadDim>
+int decode_rows(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
+    const int32_t tiles = row_tiles(kHeadDim, rows_of_head(p));
+    if constexpr (row_tiles_max(kHeadDim) >= 4)
+        if (tiles == 4) return launch_decode<kHeadDim, 4>(p, blocks, stream);
+    if constexpr (row_tiles_max(kHeadDim) >= 2)
+        if (tiles == 2) return launch_decode<kHeadDim, 2>(p, blocks, stream);
+    return launch_decode<kHeadDim, 1>(p, blocks, stream);
+}
+
+int decode(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
     if (p.n_requests == 0) return 0;
-    return with_head_dim(
-        p.head_dim, [&]<int kHeadDim>() { return launch_decode<kHeadDim>(p, workers, stream); });
+    switch (p.head_dim) {
+        case 64:
+            return decode_rows<64>(p, blocks, stream);
+        case 96:
+            return decode_rows<96>(p, blocks, stream);
+        case 128:
+            return decode_rows<128>(p, blocks, stream);
+        case 192:
+            return decode_rows<192>(p, blocks, stream);
+        case 256:
+            return decode_rows<256>(p, blocks, stream);
+        default:
+            return static_cast<int>(cudaErrorInvalidValue);
+    }
 }
 
 }  // namespace quire::kernels::cuda

@@ -12,7 +12,7 @@
 
 namespace quire::kernels::cuda {
 
-inline constexpr int32_t kDecodeRowsMax = 8;  // query rows of a request and KV head
+inline constexpr int32_t kDecodeRowsMax = 512;  // query rows of a request and KV head
 
 // Pointers are to device memory. Query i of request r stands at position lengths[r] - n_queries + i
 // and sees keys up to its own. REQUIRES: lengths[r] >= n_queries, or 0 for a request that is left
@@ -50,14 +50,13 @@ struct DecodeParams {
 
 const char* decode_supports(const DecodeParams& params);
 
-// `workers`: decode_workers() of the device that it will run on.
-size_t decode_workspace_bytes(const DecodeParams& params, int32_t workers);
+// `blocks`: decode_blocks() of the device that it will run on.
+size_t decode_workspace_bytes(const DecodeParams& params, int32_t blocks);
 
-// Blocks that the current device runs at once, for this head_dim; or less than 0: the CUDA
-// runtime's error.
-int32_t decode_workers(int32_t head_dim);
+// Multiprocessors of the current device, or less than 0: the CUDA runtime's error.
+int32_t decode_blocks();
 
 // REQUIRES: decode_supports() == nullptr. Returns the CUDA runtime's error code, 0 for none.
-int decode(const DecodeParams& params, int32_t workers, CUstream_st* stream);
+int decode(const DecodeParams& params, int32_t blocks, CUstream_st* stream);
 
 }  // namespace quire::kernels::cuda

@@ -1,5 +1,5 @@
 #include "codec/hot/layout.h"
-#include "kernels/cuda/attn/decode.h"
+#include "kernels/cuda/attn/launch.h"
 #include "kernels/cuda/attn/workspace.h"
 #include "kernels/cuda/page_check.h"
 
@@ -11,7 +11,7 @@ const char* check_numbers(const DecodeParams& p) {
     if (p.kv_heads < 1 || p.n_heads < 1 || p.n_heads % p.kv_heads != 0)
         return "n_heads must be a multiple of kv_heads";
     if (p.n_queries < 1 || int64_t{p.n_queries} * (p.n_heads / p.kv_heads) > kDecodeRowsMax)
-        return "queries times heads of a KV head must be 1 to 8";
+        return "queries times heads of a KV head must be 1 to 512";
     if (p.window < 0 || !(p.softcap >= 0) || !(p.scale > 0))
         return "window and softcap must not be negative, scale must be positive";
     if (p.k_bits < codec::hot::kMinBits || p.k_bits > codec::hot::kMaxBits ||
@@ -49,12 +49,16 @@ const char* decode_supports(const DecodeParams& p) {
         codec::hot::page_bytes({p.k_bits, p.v_bits, static_cast<uint32_t>(p.head_dim),
                                 static_cast<uint32_t>(p.block_tokens)}));
     if (p.head_stride < page || p.block_stride < page) return "pages overlap";
+    if (p.block_stride > UINT32_MAX) return "block_stride must be below 4 GiB";
     return nullptr;
 }
 
-size_t decode_workspace_bytes(const DecodeParams& p, int32_t workers) {
-    return static_cast<size_t>(decode_counters(p)) * sizeof(int32_t) +
-           static_cast<size_t>(2 * workers * partial_floats(p.head_dim)) * sizeof(float);
+size_t decode_workspace_bytes(const DecodeParams& p, int32_t blocks) {
+    const int32_t tiles = row_tiles(p.head_dim, rows_of_head(p));
+    const int32_t workers = blocks * decode_warps(p.head_dim, tiles);
+    return static_cast<size_t>(decode_counters(p, workers)) * sizeof(int32_t) +
+           static_cast<size_t>(3 * workers * partial_floats(kRowsOfTile * tiles, p.head_dim)) *
+               sizeof(float);
 }
 
 }  // namespace quire::kernels::cuda

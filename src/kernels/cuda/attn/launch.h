@@ -1,29 +1,80 @@
-// What the units of a decode share: how work is cut, and who launches what.
+// What the units of a decode share: how work is cut, and who launches what. Host and device.
 #pragma once
 
+#include <atomic>
+
 #include "kernels/cuda/attn/decode.h"
+#include "kernels/cuda/codec/chunk.h"
 #include "kernels/cuda/sched/work_list.h"
 
 namespace quire::kernels::cuda {
 
-inline constexpr int kChunkTokens = 32;  // of a warp
-inline constexpr int kDecodeWarps = 8;
-inline constexpr int kDecodeThreads = 32 * kDecodeWarps;
-inline constexpr int kTileTokens = kDecodeWarps * kChunkTokens;
+inline constexpr size_t kSharedMax = 227 * 1024;  // of a block
+inline constexpr int kRowsOfTile = 8;
+inline constexpr auto kChunkKeys = static_cast<int32_t>(kChunkTokens);
+
+// Warps of a block: as many as find registers for what they have under way.
+QUIRE_HOST_DEVICE constexpr int32_t decode_warps(int32_t head_dim, int32_t row_tiles) {
+    return (head_dim == 64 || head_dim == 128) && head_dim * row_tiles <= 128 ? 12 : 8;
+}
+
+// Chunks that a warp works on at once, where registers last: while one waits the other does not.
+QUIRE_HOST_DEVICE constexpr int32_t decode_units(int32_t head_dim, int32_t row_tiles) {
+    return head_dim * row_tiles <= 128 ? 2 : 1;
+}
+
+// Tiles of query rows that a warp holds at once: as far as registers last. Rows above that are
+// attended to in another pass over the keys.
+QUIRE_HOST_DEVICE constexpr int32_t row_tiles_max(int32_t head_dim) {
+    return head_dim == 64 || head_dim == 128 ? 4 : head_dim == 192 ? 1 : 2;
+}
+QUIRE_HOST_DEVICE constexpr int32_t row_tiles(int32_t head_dim, int32_t rows) {
+    const int32_t needed = rows <= kRowsOfTile ? 1 : rows <= 2 * kRowsOfTile ? 2 : 4;
+    return needed < row_tiles_max(head_dim) ? needed : row_tiles_max(head_dim);
+}
+QUIRE_HOST_DEVICE constexpr int32_t rows_of_head(const DecodeParams& p) {
+    return p.n_queries * (p.n_heads / p.kv_heads);
+}
+QUIRE_HOST_DEVICE constexpr int32_t rows_at_once(const DecodeParams& p) {
+    return kRowsOfTile * row_tiles(p.head_dim, rows_of_head(p));
+}
+// Times that the keys of a KV head are read.
+QUIRE_HOST_DEVICE constexpr int32_t passes_of(const DecodeParams& p) {
+    return (rows_of_head(p) + rows_at_once(p) - 1) / rows_at_once(p);
+}
 
 QUIRE_HOST_DEVICE inline KeySpan keys_of(const DecodeParams& p, int32_t request) {
     return span_of(p.lengths[request], p.n_queries, p.window);
 }
 
+// What follows from widths, and is worked out once.
+struct DecodePlan {
+    DecodeParams p;
+    int32_t passes = 1;
+    int32_t warps = 0;         // of a block, that have slots
+    int32_t tile_tokens = 0;   // of the work list
+    int32_t workers_max = 0;   // in all
+    uint32_t table_bytes = 0;  // of levels
+    uint32_t slot_bytes = 0;
+    uint32_t slot_values = 0;  // offset of V in a slot
+    uint32_t slot_scales = 0;
+    uint32_t page_values = 0;  // offset of V in a page
+    uint32_t page_k_scales = 0;
+    uint32_t page_v_scales = 0;
+    uint32_t block_stride = 0;
+    uint32_t group_shift = 0;  // a page has 2^group_shift groups of 16 tokens
+};
+
 // Queues the kernel that makes the work list.
-void launch_prepare(const DecodeParams& params, CUstream_st* stream);
+void launch_prepare(const DecodePlan& plan, CUstream_st* stream);
 
-// Both kernels, for one head_dim; a file each.
-template <int kHeadDim>
-int launch_decode(const DecodeParams& params, int32_t workers, CUstream_st* stream);
+// Lets a kernel have as much dynamic shared memory as there is, and makes sure that it begins where
+// the kernel takes it to. Asking the driver takes longer than a short decode: once for every device
+// is enough, and `done` says for which. Returns the CUDA runtime's error code, 0 for none.
+int allow_shared(const void* kernel, std::atomic<uint64_t>* done);
 
-// Blocks of one multiprocessor, with the largest tables; below 0: an error.
-template <int kHeadDim>
-int32_t decode_blocks_each();
+// Both kernels, for one head_dim and number of row tiles; a file each.
+template <int kHeadDim, int kTiles>
+int launch_decode(const DecodeParams& params, int32_t blocks, CUstream_st* stream);
 
 }  // namespace quire::kernels::cuda

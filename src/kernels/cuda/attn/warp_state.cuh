@@ -1,7 +1,9 @@
-// One warp's part of a decode: 32 tokens at a time, for up to 8 query rows of one KV head.
+// One warp's part of a decode: kUnits times 32 tokens at a time, for kTiles times 8 query rows of
+// one KV head.
 //
-// Lane 4g + t holds scores of tokens first_token(g) to + 3 for query rows 2t and 2t + 1, and sums
-// for those rows and the dimensions of WarpMap's value tiles.
+// Lane 4g + t holds scores of tokens first_token(g) to + 3 for query rows 2t and 2t + 1 of each
+// tile, and sums for those rows and the dimensions of codec/chunk.h's value tiles. Codes of a chunk
+// become operands once and serve every tile of rows.
 #pragma once
 
 #include "kernels/attention_math.h"
@@ -11,135 +13,170 @@
 namespace quire::kernels::cuda {
 
 inline constexpr float kNoScore = -INFINITY;
+// Weights are in units of a score that may be this many octaves below the largest one, so that sums
+// need not follow every new largest; with scales of values they stay below 2^(8 + 6) in f16, which
+// leaves it as many octaves for small ones.
+inline constexpr float kSlackOctaves = 8;
+inline constexpr float kWeightOctaves = 6;
 
-// Where a chunk's codes are, for one lane.
-struct ChunkPages {
-    const std::byte* key_page = nullptr;    // of the lane's group of keys (g / 4)
-    uint32_t key_group = 0;                 // in that page
-    const std::byte* value_page = nullptr;  // of the lane's group of values (t / 2)
-    uint32_t value_group = 0;
-};
-
-__device__ __forceinline__ uint32_t load_word(const std::byte* p) {
-    return __ldcs(reinterpret_cast<const unsigned int*>(p));  // read once
+// 2^(unit / 16 + octaves) of byte i of a word of scales; a row of zeros has unit 0, and codes of
+// any level.
+__device__ __forceinline__ float scale_of(uint32_t units, uint32_t i, float octaves) {
+    constexpr float kBias = 8388608.0f;  // 2^23: a byte above it is its last digits
+    const float unit = __uint_as_float(__byte_perm(units, 0x4b000000, 0x7650 + i));
+    return unit == kBias ? 0.0f : exp2_fast(fmaf(unit, 0.0625f, octaves - kBias * 0.0625f));
 }
 
-// The same shape, which the compiler cannot see to be: what follows from it is computed where it is
-// used, and does not live in registers, for every width, through the loop around it.
-__device__ __forceinline__ codec::hot::Shape opaque(codec::hot::Shape shape) {
-    asm volatile("" : "+r"(shape.tokens));
-    return shape;
-}
-
-template <int kHeadDim>
+template <int kHeadDim, int kTiles, int kUnits>
 struct WarpState {
-    static constexpr int kSteps = kHeadDim / 16;
-    // More loads in flight than these would not leave registers for the sums.
-    static constexpr int kUnrolledSteps = kHeadDim <= 128 ? kSteps : 4;
-    static constexpr int kPairs = (kHeadDim + 63) / 64;  // of blocks of 32 dimensions
+    using Map = ChunkMap<kHeadDim>;
+    static constexpr int kSteps = Map::kSteps;
+    static constexpr int kParts = Map::kParts;
 
-    const uint2* q;  // [kSteps][32 lanes] in shared memory: rotated, scaled, f16
-    float out[4 * kPairs][4];
-    float max[2], sum[2];  // of rows 2t and 2t + 1; sum: of this lane's tokens
-    int32_t v_unit;        // sums are in units of the scale with this number
-    uint32_t g, t;
+    float out[kTiles][4 * kParts][4];
+    // Of rows 2t and 2t + 1. max: about the largest score; sum: of this lane's tokens.
+    float max[kTiles][2], sum[kTiles][2];
+    int32_t v_unit;  // sums are in units of the scale with this number
+
+    using Scores = float[kUnits][kTiles][2][4];
+    using Weights = uint32_t[kUnits][kTiles][2][2];
+    using Slots = uint32_t[kUnits];  // in shared memory
 
     __device__ __forceinline__ void clear() {
-        for (auto& tile : out) tile[0] = tile[1] = tile[2] = tile[3] = 0;
-        max[0] = max[1] = kNoScore;
-        sum[0] = sum[1] = 0;
-        v_unit = -1;
+#pragma unroll
+        for (auto& rows : out)
+#pragma unroll
+            for (auto& tile : rows) tile[0] = tile[1] = tile[2] = tile[3] = 0;
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+            max[n][0] = max[n][1] = kNoScore;
+            sum[n][0] = sum[n][1] = 0;
+        }
+        v_unit = 0;
     }
 
+    // q: [kTiles][kSteps][32 lanes] in shared memory, rotated, scaled, f16. K comes first in a
+    // slot.
     template <int kBits>
-    __device__ __forceinline__ void add_scores(const codec::hot::Shape& of_pages,
-                                               const ChunkPages& pages, const uint32_t* table,
-                                               float (&s)[2][4]) const {
-        const codec::hot::Shape shape = opaque(of_pages);
-        const std::byte* side = pages.key_page + codec::hot::k_offset(shape);
-        const auto load = [side](uint32_t at, uint32_t constant) {
-            return load_word(side + at + constant);
-        };
-#pragma unroll kUnrolledSteps
+    __device__ __forceinline__ void add_scores(const Slots& slots, const LevelTable& table,
+                                               const uint2* q, Scores& s) const {
+        const uint32_t lane = opaque(threadIdx.x % 32), g = lane / 4, t = lane % 4;
+#pragma unroll
         for (int step = 0; step < kSteps; ++step) {
-            const auto codes = [&](bool far) {
-                return load_codes<kBits>(
-                    shape, WarpMap::key_row(kHeadDim, pages.key_group, step, t, far), g % 4, load);
-            };
-            const CodePair near = codes(false), far = codes(true);
-            uint32_t a[4], b[4];
-            to_levels<kBits>(near.low, near.high, table, a);
-            to_levels<kBits>(far.low, far.high, table, b);
-            const uint2 x = q[32 * step];
-            mma_f16(s[0], {a[0], a[1], b[0], b[1]}, {x.x, x.y});
-            mma_f16(s[1], {a[2], a[3], b[2], b[3]}, {x.x, x.y});
+            uint2 x[kTiles];
+#pragma unroll
+            for (int n = 0; n < kTiles; ++n) x[n] = q[(n * kSteps + step) * 32 + lane];
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u) {
+                const auto load = [&](uint32_t at) { return load_shared(slots[u] + at); };
+                uint32_t near[4], far[4];
+                if constexpr (kBits <= 4) {
+                    table.look_up_pairs<kBits>(k_indices<kHeadDim, kBits>(g, t, step, load), near,
+                                               far);
+                } else {
+                    const CodeRows<4> codes = k_codes<kHeadDim, kBits>(g, t, step, load);
+                    table.levels_of<kBits>(codes.row[0], codes.row[1], near);
+                    table.levels_of<kBits>(codes.row[2], codes.row[3], far);
+                }
+#pragma unroll
+                for (int n = 0; n < kTiles; ++n) {
+                    mma_f16(s[u][n][0], {near[0], near[1], far[0], far[1]}, {x[n].x, x[n].y});
+                    mma_f16(s[u][n][1], {near[2], near[3], far[2], far[3]}, {x[n].x, x[n].y});
+                }
+            }
         }
     }
 
-    // p: weights of the scores' tiles as the second operand, f16.
+    // w: weights of the scores' tiles as the second operand, f16. values: offset of V in a slot.
     template <int kBits>
-    __device__ __forceinline__ void add_values(const codec::hot::Shape& of_pages,
-                                               const ChunkPages& pages, const uint32_t* table,
-                                               const uint32_t (&p)[2][2]) {
-        const codec::hot::Shape shape = opaque(of_pages);
-        const std::byte* side = pages.value_page + codec::hot::v_offset(shape);
-        const auto load = [side](uint32_t at, uint32_t constant) {
-            return load_word(side + at + constant);
-        };
-        const uint32_t first = pages.value_group * 16 + t % 2 * 8;
+    __device__ __forceinline__ void add_values(const Slots& slots, uint32_t values,
+                                               const LevelTable& table, const Weights& w) {
+        const uint32_t lane = opaque(threadIdx.x % 32), g = lane / 4, t = lane % 4;
 #pragma unroll
-        for (int i = 0; i < kPairs; ++i) {
-            if (kHeadDim > 128) asm volatile("" ::: "memory");  // loads of one pair at a time
+        for (int i = 0; i < kParts; ++i) {
 #pragma unroll
-            for (uint32_t tile = 0; tile < 2; ++tile) {
-                CodePair codes[4];
-#pragma unroll
-                for (uint32_t k = 0; k < 4; ++k)
-                    codes[k] = load_codes<kBits>(
-                        shape, WarpMap::value_row(kHeadDim, first, tile, k, g, i), g % 4, load);
+            for (int tile = 0; tile < 2 * kUnits; ++tile) {
+                const int u = tile / 2;
+                const auto load = [&](uint32_t at) { return load_shared(slots[u] + values + at); };
                 uint32_t low[2][4], high[2][4];
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const CodePair &first = codes[2 * half], &second = codes[2 * half + 1];
-                    to_levels<kBits>(first.low, second.low, table, low[half]);
-                    to_levels<kBits>(first.high, second.high, table, high[half]);
+                    const int k = tile % 2 * 2 + half;
+                    if constexpr (kBits <= 4) {
+                        table.look_up_pairs<kBits>(v_indices<kHeadDim, kBits>(g, t, k, i, load),
+                                                   low[half], high[half]);
+                    } else {
+                        const CodeRows<2> a = v_codes<kHeadDim, kBits>(g, t, k, i, load);
+                        const CodeRows<2> b = v_codes<kHeadDim, kBits>(g, t, k + 4, i, load);
+                        table.levels_of<kBits>(a.row[0], b.row[0], low[half]);
+                        table.levels_of<kBits>(a.row[1], b.row[1], high[half]);
+                    }
                 }
 #pragma unroll
                 for (int b = 0; b < 4; ++b)
-                    mma_f16(out[4 * i + b], {low[0][b], high[0][b], low[1][b], high[1][b]},
-                            p[tile]);
+#pragma unroll
+                    for (int n = 0; n < kTiles; ++n)
+                        mma_f16(out[n][4 * i + b], {low[0][b], high[0][b], low[1][b], high[1][b]},
+                                w[u][n][tile % 2]);
             }
         }
     }
 
-    // Weights of the chunk's scores, in units of the largest so far; earlier sums follow.
-    __device__ __forceinline__ void weigh(float (&s)[2][4]) {
+    // Scores to weights, in units of max; earlier sums follow when that has to grow.
+    __device__ __forceinline__ void weigh(Scores& s) {
 #pragma unroll
-        for (int column = 0; column < 2; ++column) {
-            float top =
-                fmaxf(fmaxf(s[0][column], s[0][column + 2]), fmaxf(s[1][column], s[1][column + 2]));
+        for (int n = 0; n < kTiles; ++n) {
+            float top[2] = {kNoScore, kNoScore};
 #pragma unroll
-            for (int distance = 4; distance < 32; distance *= 2)
-                top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, distance));
-            const float largest = fmaxf(max[column], top);
-            const float base = largest == kNoScore ? 0.0f : largest;
-            const float keep = exp2f(max[column] - base);
-            max[column] = largest;
-            float own = 0;
+            for (int u = 0; u < kUnits; ++u)
 #pragma unroll
-            for (int tile = 0; tile < 2; ++tile) {
+                for (int i = 0; i < 8; ++i) top[i % 2] = fmaxf(top[i % 2], s[u][n][i / 4][i % 4]);
+            if (__any_sync(0xffffffff, top[0] > max[n][0] + kSlackOctaves ||
+                                           top[1] > max[n][1] + kSlackOctaves))
+                raise(n, top);
 #pragma unroll
-                for (int row = 0; row < 2; ++row) {
-                    float& x = s[tile][column + 2 * row];
-                    x = exp2f(x - base);
-                    own += x;
+            for (int c = 0; c < 2; ++c) {
+                const float base = max[n][c] == kNoScore ? 0.0f : max[n][c];
+#pragma unroll
+                for (int u = 0; u < kUnits; ++u) {
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        float& x = s[u][n][i / 2][c + i % 2 * 2];
+                        x = exp2_fast(x - base);
+                        sum[n][c] += x;
+                    }
                 }
             }
-            sum[column] = sum[column] * keep + own;
+        }
+    }
+
+    // Sums of values in units of another scale.
+    __device__ __forceinline__ void change_unit(int32_t unit) {
+        const float keep = exp2_fast(static_cast<float>(v_unit - unit) * 0.0625f);
+        v_unit = unit;
 #pragma unroll
-            for (auto& tile : out) {
-                tile[column] *= keep;
-                tile[column + 2] *= keep;
+        for (auto& rows : out)
+#pragma unroll
+            for (auto& tile : rows)
+#pragma unroll
+                for (float& x : tile) x *= keep;
+    }
+
+ private:
+    __device__ __forceinline__ void raise(int n, float (&top)[2]) {
+#pragma unroll
+        for (int c = 0; c < 2; ++c) {
+#pragma unroll
+            for (int distance = 4; distance < 32; distance *= 2)
+                top[c] = fmaxf(top[c], __shfl_xor_sync(0xffffffff, top[c], distance));
+            const float largest = fmaxf(max[n][c], top[c]);
+            const float keep = exp2_fast(max[n][c] - (largest == kNoScore ? 0.0f : largest));
+            max[n][c] = largest;
+            sum[n][c] *= keep;
+#pragma unroll
+            for (auto& tile : out[n]) {
+                tile[c] *= keep;
+                tile[c + 2] *= keep;
             }
         }
     }

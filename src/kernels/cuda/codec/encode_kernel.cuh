@@ -1,143 +1,188 @@
-// The kernel of encode.h. A block of 256 threads takes a group of 16 tokens of one KV head and one
-// side; half a warp codes a row, by the functions that the CPU's versions are made of.
+// The kernels of encode.h, one for each side, width and kind of rows: with all widths in one,
+// registers spill.
 //
-// Grid: x a token, of which the first one of each run of tokens of one group works; y a KV head; z
-// K and V.
+// Two warps take 16 tokens of one KV head: four threads code a row, then all 64 put the codes into
+// planes. A block has four such pairs. A pair has those runs of tokens that begin in its window of
+// the new tokens, and goes through some of the KV heads.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "codec/hot/generic/quantise.h"
-#include "codec/hot/generic/rotate.h"
-#include "kernels/cuda/codec/half_warp.cuh"
 #include "kernels/cuda/codec/pack_side.cuh"
-#include "kernels/cuda/codec/widths.cuh"
+#include "kernels/cuda/codec/quad_row.cuh"
+#include "kernels/cuda/codec/rotate_rows.cuh"
+#include "kernels/cuda/codec/row_codes.cuh"
+#include "kernels/cuda/codec/rows_in.cuh"
+#include "kernels/cuda/codec/runs.cuh"
+#include "kernels/cuda/codec/scale_search.cuh"
+#include "kernels/cuda/codec/work_cut.h"
 #include "kernels/cuda/encode.h"
 
 namespace quire::kernels::cuda {
 
-inline constexpr int kEncodeThreads = 256;
-inline constexpr int kGroupTokens = 16;
+inline constexpr uint32_t kEncodePairs = 4;
+inline constexpr uint32_t kEncodeThreads = kEncodePairs * kPairThreads;
+// Blocks of a multiprocessor: as many as registers allow.
+constexpr int blocks_of(int head_dim, RowKind kind) {
+    if (head_dim > 128) return 1;
+    return kind == RowKind::plain_bf16 && head_dim % 64 == 0 ? 3 : 2;
+}
 
-// Which tokens this block codes.
-struct Run {
-    int64_t group = -1;    // of all pages
-    uint32_t written = 0;  // bit t: token t of the group
-    int32_t row[kGroupTokens];
+struct EncodeCut : WorkCut {
+    int64_t codes_at;  // of the side, in a page
+    int64_t scales_at;
 };
 
-__device__ inline int64_t group_at(const EncodeParams& p, int32_t token) {
-    const int64_t slot = p.slots[token];
-    return slot < 0 ? -1 : slot / kGroupTokens;
+// A warp has a place for its rows, as they come and then as they are transformed; a pair has one
+// for codes.
+template <int kHeadDim>
+constexpr uint32_t row_bytes_of_warp(Numbers element) {
+    const auto staged = static_cast<uint32_t>(staging_bytes(element, kHeadDim));
+    return staged > StoredRow<kHeadDim>::kWarpBytes ? staged : StoredRow<kHeadDim>::kWarpBytes;
 }
+template <int kHeadDim>
+inline constexpr uint32_t kCodeBytes = kGroupTokens * (kHeadDim + 16);
 
-// One thread's work. False: another block's, or nobody's.
-__device__ inline bool find_run(const EncodeParams& p, int32_t first, Run* run) {
-    run->group = group_at(p, first);
-    run->written = 0;
-    if (run->group < 0 || run->group >= p.n_blocks * (p.block_tokens / kGroupTokens)) return false;
-    if (first > 0 && group_at(p, first - 1) == run->group) return false;
-    for (int32_t i = first; i < p.n_tokens && group_at(p, i) == run->group; ++i) {
-        const auto at = static_cast<uint32_t>(p.slots[i] % kGroupTokens);
-        run->written |= 1u << at;
-        run->row[at] = i;
+template <int kHeadDim, bool kDimMajor, int kBits, RowKind kKind>
+struct EncodePair {
+    const EncodeParams& p;
+    const EncodeRows& rows;
+    const EncodeCut& cut;
+    uint8_t* codes;
+    std::byte* memory;  // of the warp
+    uint32_t half;      // which of the two warps
+    ScaleTables tables;
+
+    __device__ __forceinline__ void sync() const {
+        asm volatile("bar.sync %0, 64;" : : "r"(1 + threadIdx.x / kPairThreads) : "memory");
     }
-    return true;
-}
+    // The token of the quad's row, in its group.
+    __device__ __forceinline__ uint32_t own_token() const { return 8 * half + lane_of_warp() / 4; }
 
-template <int kHeadDim, bool kDimMajor, class T>
-struct EncodeBlock {
-    // Rows of the two halves of a warp begin sixteen banks apart.
-    static constexpr int kRowFloats = kHeadDim % 32 == 0 ? kHeadDim + 16 : kHeadDim;
-    struct Shared {
-        Run run;
-        bool works;
-        alignas(16) float x[kGroupTokens][kRowFloats];
-        alignas(16) uint8_t codes[kGroupTokens][kHeadDim];
-        uint8_t scales[kGroupTokens];
-    };
+    // The warp's rows of a head to codes in shared memory and scales in the page.
+    __device__ __forceinline__ void code_rows(const Run& run, int32_t head,
+                                              std::byte* scales) const {
+        const uint32_t token = own_token();
+        const bool written = (run.written >> token & 1) != 0;
+        QuadRow<kHeadDim> numbers;
+        const float top = read_rotated<kKind>(
+            p.element, rows.mean == nullptr ? nullptr : rows.mean + int64_t{head} * kHeadDim,
+            memory, &numbers);
+        __syncwarp();
+        const StoredRow<kHeadDim> row(memory, numbers);
+        const float largest = quad_max_or_nan(top);
+        const bool finite = __float_as_int(largest) < 0x7f800000;
+        const bool zeros = !finite || largest <= codec::hot::zero_below(kBits);
+        const int u = best_scale<kBits>(row, tables, largest, zeros || !written);
+        const GroupCodes<kHeadDim, kDimMajor> group = {codes, run.written};
+        make_codes<kBits>(
+            row, largest, tables.inverse_scale<kBits>(u),
+            [&](int v, int pair, int32_t a, int32_t b) { group.put(token, v, pair, a, b); });
+        if (zeros) group.clear(token);
+        if (lane_of_warp() % 4 != 0 || !written) return;
+        scales[token] = static_cast<std::byte>(zeros ? 0 : u);
+        if (!finite && p.not_finite != nullptr) atomicAdd(p.not_finite, 1u);
+    }
 
-    template <int kBits>
-    static __device__ void code_row(const EncodeParams& p, const EncodeRows& rows, int32_t head,
-                                    uint32_t token, Shared* s) {
-        const int64_t from = s->run.row[token] * rows.token_stride + head * rows.head_stride;
-        float* x = s->x[token];
-        const float* mean = rows.mean == nullptr ? nullptr : rows.mean + int64_t{head} * kHeadDim;
-#pragma unroll
-        for (int i = 0; i < kHeadDim; i += kGroupTokens) {
-            const float number =
-                static_cast<float>(static_cast<const T*>(rows.rows)[from + i + HalfWarp::lane()]);
-            HalfWarp::store(
-                x + i, mean == nullptr ? number : HalfWarp::sub(number, HalfWarp::load(mean + i)));
+    // tokens_of_run[t]: which of the new tokens is token t of the group.
+    __device__ __forceinline__ void code_heads(const Run& run, const int32_t* tokens_of_run,
+                                               int32_t first, int32_t last) const {
+        const int64_t number_bytes = p.element == Numbers::f32 ? 4 : 2;
+        const bool written = (run.written >> own_token() & 1) != 0;
+        const std::byte* row =
+            static_cast<const std::byte*>(rows.rows) +
+            (written ? tokens_of_run[own_token()] : 0) * (rows.token_stride * number_bytes) +
+            first * (rows.head_stride * number_bytes);
+        const uint32_t index = static_cast<uint32_t>(run.group) & ((1u << cut.log_groups) - 1);
+        std::byte* page =
+            p.pages + (run.group >> cut.log_groups) * p.block_stride + first * p.head_stride;
+        if (written) fetch_rows<kKind, kHeadDim>(p.element, row, memory);
+#pragma unroll 1
+        for (int32_t head = first; head < last; ++head, page += p.head_stride) {
+            wait_for_rows();
+            code_rows(run, head, page + cut.scales_at + index * kGroupTokens);
+            __syncwarp();
+            row += rows.head_stride * number_bytes;
+            if (written && head + 1 < last) fetch_rows<kKind, kHeadDim>(p.element, row, memory);
+            sync();
+            pack_side<kHeadDim, kDimMajor, kBits>(
+                GroupCodes<kHeadDim, kDimMajor>{codes, run.written}, threadIdx.x % kPairThreads,
+                static_cast<uint32_t>(p.block_tokens), index, page + cut.codes_at);
+            sync();
         }
-        codec::hot::generic::rotate_blocks<HalfWarp, codec::hot::hadamard_block(kHeadDim)>(
-            x, kHeadDim);
-        const auto coded =
-            codec::hot::generic::quantise_row<HalfWarp, kBits>(x, kHeadDim, s->codes[token]);
-        if (HalfWarp::lane() != 0) return;
-        s->scales[token] = coded.scale;
-        if (!coded.finite && p.not_finite != nullptr) atomicAdd(p.not_finite, 1u);
-    }
-
-    template <int kBits>
-    static __device__ void run(const EncodeParams& p, const EncodeRows& rows, int32_t head,
-                               Shared* s) {
-        const uint32_t token = threadIdx.x / 16;
-        if (s->run.written >> token & 1) code_row<kBits>(p, rows, head, token, s);
-        __syncthreads();
-        const codec::hot::Shape shape = {p.k.bits, p.v.bits, kHeadDim,
-                                         static_cast<uint32_t>(p.block_tokens)};
-        const int64_t groups = p.block_tokens / kGroupTokens;
-        const auto index = static_cast<uint32_t>(s->run.group % groups);
-        std::byte* page = p.pages + s->run.group / groups * p.block_stride + head * p.head_stride;
-        const GroupCodes<kHeadDim> codes = {&s->codes[0][0], s->run.written};
-        pack_side<kHeadDim, kDimMajor, kBits>(
-            codes, shape, index,
-            page + (kDimMajor ? codec::hot::k_offset(shape) : codec::hot::v_offset(shape)));
-        std::byte* scales =
-            page + index * kGroupTokens +
-            (kDimMajor ? codec::hot::k_scales_offset(shape) : codec::hot::v_scales_offset(shape));
-        if (threadIdx.x < kGroupTokens && (s->run.written >> threadIdx.x & 1))
-            scales[threadIdx.x] = static_cast<std::byte>(s->scales[threadIdx.x]);
-    }
-
-    static __device__ void start(const EncodeParams& p, const EncodeRows& rows) {
-        __shared__ Shared shared;
-        if (threadIdx.x == 0)
-            shared.works = find_run(p, static_cast<int32_t>(blockIdx.x), &shared.run);
-        __syncthreads();
-        if (!shared.works) return;
-        with_bits(rows.bits, [&]<int kBits>() {
-            run<kBits>(p, rows, static_cast<int32_t>(blockIdx.y), &shared);
-        });
     }
 };
 
-template <int kHeadDim, class T>
-__global__ void __launch_bounds__(kEncodeThreads) encode_kernel(const EncodeParams p) {
-    if (blockIdx.z == 0) {
-        if (p.k.rows != nullptr) EncodeBlock<kHeadDim, true, T>::start(p, p.k);
-    } else {
-        if (p.v.rows != nullptr) EncodeBlock<kHeadDim, false, T>::start(p, p.v);
+template <int kHeadDim, bool kDimMajor, int kBits, RowKind kKind>
+__global__ void __launch_bounds__(kEncodeThreads, blocks_of(kHeadDim, kKind))
+    encode_kernel(const EncodeParams p, const EncodeCut cut) {
+    extern __shared__ __align__(16) std::byte shared[];
+    __shared__ int32_t tokens[kEncodePairs * 2][kGroupTokens];
+    const uint32_t warp = threadIdx.x / 32, pair = warp / 2;
+    const uint32_t unit = blockIdx.x * kEncodePairs + pair;
+    const uint32_t window = unit / static_cast<uint32_t>(cut.shares);
+    const auto share = static_cast<int32_t>(unit - window * static_cast<uint32_t>(cut.shares));
+    // Of a pair that is one too many, nothing begins before the last token.
+    const int64_t token = int64_t{window} * cut.window_tokens;
+    if (token >= p.n_tokens) return;
+    const EncodeRows& rows = kDimMajor ? p.k : p.v;
+    const EncodePair<kHeadDim, kDimMajor, kBits, kKind> work = {
+        p,
+        rows,
+        cut,
+        reinterpret_cast<uint8_t*>(shared) + pair * kCodeBytes<kHeadDim>,
+        shared + kEncodePairs * kCodeBytes<kHeadDim> +
+            warp * row_bytes_of_warp<kHeadDim>(p.element),
+        warp % 2,
+        ScaleTables::load()};
+    const int32_t first = share * cut.share_heads;
+    const int32_t last = min(first + cut.share_heads, p.kv_heads);
+    const RunFinder finder(p.slots, p.n_tokens, p.n_blocks << cut.log_groups,
+                           static_cast<int32_t>(token), cut.window_tokens);
+    for (uint32_t starts = finder.starts; starts != 0; starts &= starts - 1)
+        work.code_heads(finder.run_at(__ffs(static_cast<int>(starts)) - 1, tokens[warp]),
+                        tokens[warp], first, last);
+}
+
+template <int kHeadDim, bool kDimMajor, int kBits>
+int launch_side(const EncodeParams& p, CUstream_st* stream) {
+    const codec::hot::Shape shape = {p.k.bits, p.v.bits, kHeadDim,
+                                     static_cast<uint32_t>(p.block_tokens)};
+    const EncodeCut cut = {
+        cut_work(p.n_tokens, p.kv_heads, p.block_tokens),
+        static_cast<int64_t>(kDimMajor ? codec::hot::k_offset(shape) : codec::hot::v_offset(shape)),
+        static_cast<int64_t>(kDimMajor ? codec::hot::k_scales_offset(shape)
+                                       : codec::hot::v_scales_offset(shape))};
+    const int64_t pairs = int64_t{cut.windows} * cut.shares;
+    const auto blocks = static_cast<uint32_t>((pairs + kEncodePairs - 1) / kEncodePairs);
+    const uint32_t shared =
+        kEncodePairs * (kCodeBytes<kHeadDim> + 2 * row_bytes_of_warp<kHeadDim>(p.element));
+    const bool plain = are_plain_bf16(p.element, kDimMajor ? p.k : p.v);
+    const auto kernel = plain ? encode_kernel<kHeadDim, kDimMajor, kBits, RowKind::plain_bf16>
+                              : encode_kernel<kHeadDim, kDimMajor, kBits, RowKind::any>;
+    if (shared > 48 * 1024) {
+        const cudaError_t error = cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+        if (error != cudaSuccess) return static_cast<int>(error);
     }
+    kernel<<<blocks, kEncodeThreads, shared, stream>>>(p, cut);
+    return static_cast<int>(cudaGetLastError());
+}
+
+template <int kHeadDim, bool kDimMajor, int kBits = codec::hot::kMinBits>
+int launch_width(const EncodeParams& p, int32_t bits, CUstream_st* stream) {
+    if constexpr (kBits < codec::hot::kMaxBits)
+        if (bits != kBits) return launch_width<kHeadDim, kDimMajor, kBits + 1>(p, bits, stream);
+    return launch_side<kHeadDim, kDimMajor, kBits>(p, stream);
 }
 
 template <int kHeadDim>
 int launch_encode(const EncodeParams& p, CUstream_st* stream) {
-    const dim3 grid(static_cast<uint32_t>(p.n_tokens), static_cast<uint32_t>(p.kv_heads), 2);
-    switch (p.element) {
-        case Numbers::f32:
-            encode_kernel<kHeadDim, float><<<grid, kEncodeThreads, 0, stream>>>(p);
-            break;
-        case Numbers::f16:
-            encode_kernel<kHeadDim, __half><<<grid, kEncodeThreads, 0, stream>>>(p);
-            break;
-        case Numbers::bf16:
-            encode_kernel<kHeadDim, __nv_bfloat16><<<grid, kEncodeThreads, 0, stream>>>(p);
-            break;
-    }
-    return static_cast<int>(cudaGetLastError());
+    if (p.k.rows != nullptr)
+        if (const int error = launch_width<kHeadDim, true>(p, p.k.bits, stream); error != 0)
+            return error;
+    return p.v.rows == nullptr ? 0 : launch_width<kHeadDim, false>(p, p.v.bits, stream);
 }
 
 }  // namespace quire::kernels::cuda

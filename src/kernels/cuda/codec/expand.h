@@ -1,79 +1,166 @@
-// From the planes of a hot page to the fragments of a matrix product, one thread's share at a time.
-// The same code on CPU and GPU.
+// From the words of a chunk to codes, or to indices of tables that hold the levels of two or four
+// codes at once. The same code on CPU and GPU.
 //
-// Codes come in pairs of rows of layout.h (row r, which is even, and r + 1), four lanes at a time:
-// a word of four bytes for each row. With K a row is a dimension and lanes are tokens; with V a row
-// is sixteen dimensions of a token and lanes are dimensions. Levels are f16: two in a word.
+// `load(at)` gives the word at a byte offset of the side in the slot (codec/chunk.h).
+//
+// To 4 bits a byte that holds several codes is an index as it is, or with little done to it:
+//
+//   bits | K: dimensions d, d + 1 of a token   | V: tokens k, k + 4 of a dimension
+//   4    | d, d + 1 << 4                       | k, k + 4 << 4
+//   3    | high bits d, d + 1 << 2;            | high bits k, k + 4 << 4;
+//        | low bits d << 4, d + 1 << 5         | low bits k << 2, k + 4 << 3; bits 6, 7: anything
+//   2    | d to d + 3: four codes, two entries | k, dim + 16 of k, k + 4, dim + 16 of k + 4: two
+//
+// Bits 6 and 7 of 3-bit indices may be anything. 5 bits: an index is one code.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
-#include "base/host_device.h"
-#include "codec/hot/layout.h"
 #include "codec/hot/scale.h"
+#include "kernels/cuda/codec/chunk.h"
 #include "kernels/cuda/ptx/words.cuh"
 
 namespace quire::kernels::cuda {
 
-// Four codes of each of two rows, a byte each.
-struct CodePair {
-    uint32_t low = 0;   // of the even row
-    uint32_t high = 0;  // of the one after it
-};
+// Bits of `a` where the mask has ones, of `b` elsewhere.
+QUIRE_HOST_DEVICE constexpr uint32_t select_bits(uint32_t mask, uint32_t a, uint32_t b) {
+    return (a & mask) | (b & ~mask);
+}
+constexpr uint32_t kLowNibbles = 0x0f0f0f0f;
 
-// Row base + constant + small, in parts so that all rows of a thread have one address and offsets
-// that are known to the compiler. REQUIRES: base % 8 == 0; constant and small even; small < 8;
-// constant % 8 + small < 8, or constant % 8 == 0.
-struct PageRow {
-    uint32_t base = 0;      // of all rows that the thread reads
-    uint32_t small = 0;     // likewise
-    uint32_t constant = 0;  // known to the compiler
+// Two codes whose levels are one entry of a table, f16 each: entry 0 or 1 of an index.
+struct CodesOfEntry {
+    uint32_t first = 0;
+    uint32_t second = 0;
 };
-QUIRE_HOST_DEVICE constexpr PageRow page_row(uint32_t row) {
-    return {row & ~7u, row & 7u, 0};
+QUIRE_HOST_DEVICE constexpr CodesOfEntry k_entry(int bits, uint32_t index, uint32_t entry) {
+    switch (bits) {
+        case 4:
+            return {index & 15, index >> 4};
+        case 3:
+            return {(index & 3) << 1 | (index >> 4 & 1), (index >> 2 & 3) << 1 | (index >> 5 & 1)};
+        case 2:
+            return {index >> (4 * entry) & 3, index >> (4 * entry + 2) & 3};
+        default:
+            return {index & 31, index & 31};
+    }
+}
+QUIRE_HOST_DEVICE constexpr CodesOfEntry v_entry(int bits, uint32_t index, uint32_t entry) {
+    switch (bits) {
+        case 3:
+            return {(index & 3) << 1 | (index >> 2 & 1), (index >> 4 & 3) << 1 | (index >> 3 & 1)};
+        case 2:
+            return {index >> (2 * entry) & 3, index >> (4 + 2 * entry) & 3};
+        default:
+            return k_entry(bits, index, entry);
+    }
 }
 
-// `load(offset, constant)` gives the aligned word at offset + constant of the page's side. `word`:
-// which four of the sixteen lanes.
-template <int kBits, int kPlane = 0, class Load>
-QUIRE_HOST_DEVICE inline CodePair load_codes(const codec::hot::Shape& shape, const PageRow& row,
-                                             uint32_t word, Load load) {
-    namespace hot = codec::hot;
-    constexpr int kWidth = hot::planes_of(kBits).width[kPlane];
-    constexpr int kShift = hot::plane_shift(kBits, kPlane);
-    constexpr uint32_t kRows = hot::rows_per_vector(kWidth);
-    constexpr uint32_t kMask = ((1u << kWidth) - 1) * 0x01010101u;
-    const auto at = static_cast<uint32_t>(hot::plane_offset(shape, kBits, kPlane)) +
-                    (row.base / kRows + row.small / kRows) * hot::kLanes + word * 4;
-    const uint32_t constant = row.constant / kRows * hot::kLanes;
-    CodePair codes;
-    if constexpr (kWidth == 8) {
-        codes = {load(at, constant), load(at, constant + hot::kLanes)};
+// Of a step of K: near is of the first two dimensions, far of the other two; with 2 bits near is of
+// all four.
+struct IndexPair {
+    uint32_t near = 0;
+    uint32_t far = 0;
+};
+template <uint32_t kHeadDim, int kBits, class Load>
+QUIRE_HOST_DEVICE inline IndexPair k_indices(uint32_t g, uint32_t t, uint32_t step, Load load) {
+    using Map = ChunkMap<kHeadDim>;
+    static_assert(kBits <= 4);
+    if constexpr (kBits == 4) {
+        return {load(Map::k_word(4, g, t, step, 0)), load(Map::k_word(4, g, t, step, 1))};
+    } else if constexpr (kBits == 3) {
+        const uint32_t twos = load(Map::k_word(2, g, t, step, 0));
+        constexpr uint32_t kOnes = Map::k_plane(3, 1);
+        const uint32_t ones = load(kOnes + Map::k_word(1, g, t, step, 0))
+                              << (4 - Map::k_shift(1, t));
+        return {select_bits(kLowNibbles, twos, ones),
+                select_bits(kLowNibbles, twos >> 4, ones >> 2)};
     } else {
-        const uint32_t fields =
-            load(at, constant) >> ((row.constant % kRows + row.small % kRows) * kWidth);
-        codes.low = (fields & kMask) << kShift;
-        codes.high = (fields >> kWidth & kMask) << kShift;
+        return {load(Map::k_word(2, g, t, step, 0)), 0};
     }
-    if constexpr (kPlane + 1 < hot::planes_of(kBits).count) {
-        const CodePair rest = load_codes<kBits, kPlane + 1>(shape, row, word, load);
-        codes.low |= rest.low;
-        codes.high |= rest.high;
+}
+
+// Of tokens k and k + 4 of V: near is of part i's first 16 dimensions, far of the 16 after them;
+// with 2 bits near is of both.
+template <uint32_t kHeadDim, int kBits, class Load>
+QUIRE_HOST_DEVICE inline IndexPair v_indices(uint32_t g, uint32_t t, uint32_t k, uint32_t i,
+                                             Load load) {
+    using Map = ChunkMap<kHeadDim>;
+    static_assert(kBits <= 4);
+    constexpr uint32_t kWidth = kBits == 4 ? 4 : 2;
+    const uint32_t first = load(Map::v_word(kWidth, g, t, k, i, 0));
+    const uint32_t second = load(Map::v_word(kWidth, g, t, k + 4, i, 0));
+    if constexpr (kBits == 4)
+        return {select_bits(kLowNibbles, first, second << 4),
+                select_bits(kLowNibbles, first >> 4, second)};
+    const uint32_t shift = Map::v_shift(2, g, k, i);  // of both: four tokens are whole words
+    const uint32_t twos = select_bits(kLowNibbles, first >> shift, second << (4 - shift));
+    if constexpr (kBits == 2) return {twos, 0};
+    constexpr uint32_t kOnes = Map::v_plane(3, 1);
+    const uint32_t a = load(kOnes + Map::v_word(1, g, t, k, i, 0));
+    const uint32_t b = load(kOnes + Map::v_word(1, g, t, k + 4, i, 0));
+    // Bits 2n and 2n + 1 of a byte: of row 2n, or 2n + 1, of both tokens; those of this row to 2.
+    const uint32_t even = select_bits(0x55555555, a, b << 1);
+    const uint32_t odd = select_bits(0x55555555, a >> 1, b);
+    const uint32_t down = Map::v_shift(1, g, k, i) - 2;
+    return {select_bits(0x33333333, twos, rotate_right(even, down)),
+            select_bits(0x33333333, twos >> 2, rotate_right(odd, down))};
+}
+
+// Four codes of each of a few rows, a byte each.
+template <int kRows>
+struct CodeRows {
+    uint32_t row[kRows] = {};
+};
+
+// The four dimensions of a step.
+template <uint32_t kHeadDim, int kBits, int kPlane = 0, class Load>
+QUIRE_HOST_DEVICE inline CodeRows<4> k_codes(uint32_t g, uint32_t t, uint32_t step, Load load) {
+    using Map = ChunkMap<kHeadDim>;
+    constexpr uint32_t kWidth = codec::hot::planes_of(kBits).width[kPlane];
+    constexpr int kShift = codec::hot::plane_shift(kBits, kPlane);
+    constexpr uint32_t kMask = ((1u << kWidth) - 1) * 0x01010101u, kRows = 8 / kWidth;
+    constexpr uint32_t kPlaneAt = Map::k_plane(kBits, kPlane);
+    CodeRows<4> codes;
+    QUIRE_UNROLL(4)
+    for (uint32_t r = 0; r < 4; ++r) {
+        const uint32_t word = load(kPlaneAt + Map::k_word(kWidth, g, t, step, r / kRows));
+        const uint32_t at = Map::k_shift(kWidth, t) + r % kRows * kWidth;
+        codes.row[r] = (word >> at & kMask) << kShift;
+    }
+    if constexpr (kPlane + 1 < codec::hot::planes_of(kBits).count) {
+        const CodeRows<4> rest = k_codes<kHeadDim, kBits, kPlane + 1>(g, t, step, load);
+        QUIRE_UNROLL(4)
+        for (int r = 0; r < 4; ++r) codes.row[r] |= rest.row[r];
     }
     return codes;
 }
 
-// Two codes of a byte each, at the same place of two words, as one index of a table of pairs.
-template <int kBits>
-QUIRE_HOST_DEVICE inline uint32_t pair_indices(uint32_t first, uint32_t second) {
-    static_assert(2 * kBits <= 8);
-    return first | second << kBits;
+// Part i of token 8t + k: the first 16 dimensions, and those after them.
+template <uint32_t kHeadDim, int kBits, int kPlane = 0, class Load>
+QUIRE_HOST_DEVICE inline CodeRows<2> v_codes(uint32_t g, uint32_t t, uint32_t k, uint32_t i,
+                                             Load load) {
+    using Map = ChunkMap<kHeadDim>;
+    constexpr uint32_t kWidth = codec::hot::planes_of(kBits).width[kPlane];
+    constexpr int kShift = codec::hot::plane_shift(kBits, kPlane);
+    constexpr uint32_t kMask = ((1u << kWidth) - 1) * 0x01010101u;
+    constexpr uint32_t kPlaneAt = Map::v_plane(kBits, kPlane);
+    CodeRows<2> codes;
+    QUIRE_UNROLL(2)
+    for (uint32_t r = 0; r < 2; ++r) {
+        const uint32_t word = load(kPlaneAt + Map::v_word(kWidth, g, t, k, i, kWidth == 8 ? r : 0));
+        const uint32_t at = kWidth == 8 ? 0 : Map::v_shift(kWidth, g, k, i) + r * kWidth;
+        codes.row[r] = (word >> at & kMask) << kShift;
+    }
+    if constexpr (kPlane + 1 < codec::hot::planes_of(kBits).count) {
+        const CodeRows<2> rest = v_codes<kHeadDim, kBits, kPlane + 1>(g, t, k, i, load);
+        codes.row[0] |= rest.row[0];
+        codes.row[1] |= rest.row[1];
+    }
+    return codes;
 }
 
 // Integer levels: f16 of code - 2^(bits - 1) for bytes 0, 1 (half 0) or 2, 3 (half 1) of two words:
 // {first byte 2 * half, second byte 2 * half}, {first byte 2 * half + 1, second ...} are words 0
-// and 1, still 1024 + 2^(bits - 1) too high. subtract_bias() takes that off.
+// and 1, still 1024 + 2^(bits - 1) too high.
 struct LevelPairs {
     uint32_t word[2];
 };
@@ -84,59 +171,12 @@ QUIRE_HOST_DEVICE inline LevelPairs biased_levels(uint32_t first, uint32_t secon
 }
 
 // The level of a code, as the oracle has it.
-template <int kBits>
-QUIRE_HOST_DEVICE inline float level_of(uint32_t code) {
-    constexpr int kHalf = codec::hot::magnitudes(kBits);
-    const int ranked = static_cast<int>(code) - kHalf;
-    if constexpr (!codec::hot::is_lloyd(kBits)) return static_cast<float>(ranked);
-    float level = 0;
-    QUIRE_UNROLL(16)
-    for (int i = 0; i < kHalf; ++i)  // constants, so that no table has to be in memory
-        if (i == (ranked < 0 ? -1 - ranked : ranked)) level = codec::hot::lloyd_levels(kBits)[i];
+QUIRE_HOST_DEVICE inline float level_of(int bits, uint32_t code) {
+    const int half = codec::hot::magnitudes(bits);
+    const int ranked = static_cast<int>(code) - half;
+    if (!codec::hot::is_lloyd(bits)) return static_cast<float>(ranked);
+    const float level = codec::hot::lloyd_levels(bits)[ranked < 0 ? -1 - ranked : ranked];
     return ranked < 0 ? -level : level;
 }
-
-// Where a thread's keys and dimensions are. Lane 4g + t of a warp that reads 32 tokens, two groups
-// of 16:
-//
-// Scores: the matrix product has tokens as rows. Tile 0 has in rows g and g + 8 tokens 0 and 1 of
-// the thread's four, tile 1 tokens 2 and 3; they are tokens first_token(g) to + 3. Step s has in
-// its columns 2t, 2t + 1, 2t + 8, 2t + 9 these dimensions plus 16 s.
-//
-// Values: the product has dimensions as rows, tokens as columns. Columns 2t, 2t + 1, 2t + 8, 2t + 9
-// of tile j (0, 1) are tokens 8t + 2j, + 4, and 8t + 2j + 1, + 4: those that rows of the scores'
-// tile j stand for. Rows g and g + 8 of tile 4i + b are dimensions value_dim(g, i, b) and + 16.
-struct WarpMap {
-    static QUIRE_HOST_DEVICE constexpr uint32_t first_token(uint32_t g) {
-        return g / 4 * 16 + g % 4 * 4;
-    }
-    // Counted from 8t. k: 0 to 3 of the four columns.
-    static QUIRE_HOST_DEVICE constexpr uint32_t token_of_column(uint32_t tile, uint32_t k) {
-        return 2 * tile + (k & 1) * 4 + k / 2;
-    }
-    static QUIRE_HOST_DEVICE constexpr uint32_t block_pair(uint32_t g, uint32_t i) {
-        return 2 * i + g / 4;
-    }
-    static QUIRE_HOST_DEVICE constexpr uint32_t value_dim(uint32_t g, uint32_t i, uint32_t b) {
-        return block_pair(g, i) * 32 + g % 4 * 4 + b;
-    }
-    // Row of columns 2t, 2t + 1 (far: 2t + 8, 2t + 9) of the scores' step.
-    static QUIRE_HOST_DEVICE constexpr PageRow key_row(uint32_t head_dim, uint32_t group,
-                                                       uint32_t step, uint32_t t, bool far) {
-        return {group * head_dim, 2 * t, 16 * step + (far ? 8u : 0u)};
-    }
-    // Row of dimensions value_dim(g, i, 0 to 3) of a column's token. `first`: token 8t of the page.
-    static QUIRE_HOST_DEVICE constexpr PageRow value_row(uint32_t head_dim, uint32_t first,
-                                                         uint32_t tile, uint32_t k, uint32_t g,
-                                                         uint32_t i) {
-        const uint32_t rows = head_dim / 16;  // of a token
-        if (rows % 4 == 0)
-            return {first * rows, 2 * (g / 4), token_of_column(tile, k) * rows + 4 * i};
-        // Rows of a token that is no whole number of vectors; of a pair that is not there: the
-        // token's first, which nobody reads.
-        const uint32_t pair = block_pair(g, i) * 32 < head_dim ? block_pair(g, i) : 0;
-        return page_row((first + token_of_column(tile, k)) * rows + 2 * pair);
-    }
-};
 
 }  // namespace quire::kernels::cuda

@@ -1,7 +1,9 @@
-// The threads' shares of a page, put together, are the page.
+// The threads' shares of a chunk, put together, are the page; no two words of a warp share a bank.
 #include "kernels/cuda/codec/expand.h"
 
+#include <array>
 #include <cstring>
+#include <map>
 #include <random>
 #include <set>
 #include <vector>
@@ -22,11 +24,6 @@ struct Page {
         std::mt19937_64 rng(seed);
         for (std::byte& b : bytes) b = static_cast<std::byte>(rng());
     }
-    uint32_t word(size_t at) const {
-        uint32_t out = 0;
-        std::memcpy(&out, bytes.data() + at, sizeof out);
-        return out;
-    }
     // By the definition of layout.h.
     uint32_t code(int bits, size_t side, hot::Place place) const {
         uint32_t code = 0;
@@ -43,96 +40,191 @@ struct Page {
     std::vector<std::byte> bytes;
 };
 
+// Two groups of pages of `tokens` tokens in a slot.
+template <uint32_t kHeadDim, int kKeyBits, int kValueBits>
+struct Chunk {
+    using Map = ChunkMap<kHeadDim>;
+
+    Chunk(uint32_t tokens, uint64_t seed)
+        : pages{Page(kKeyBits, kValueBits, kHeadDim, tokens, seed),
+                Page(kKeyBits, kValueBits, kHeadDim, tokens, seed + 1)},
+          index{tokens / 16 - 1, 0},
+          slot(Map::slot_bytes(kKeyBits, kValueBits)) {
+        fill<kKeyBits, true>(0, hot::k_offset(pages[0].shape));
+        fill<kValueBits, false>(Map::v_at(kKeyBits), hot::v_offset(pages[0].shape));
+    }
+    // As a warp's lanes bring a side.
+    template <int kBits, bool kKeys>
+    void fill(uint32_t side, size_t page_side) {
+        std::set<uint32_t> filled;
+        for (uint32_t lane = 0; lane < 32; ++lane)
+            copy_side<kHeadDim, kBits, kKeys>(
+                lane, pages[0].shape.tokens, [&](const VectorCopy& copy) {
+                    const uint32_t to = copy.to + copy.to_constant;
+                    const size_t from =
+                        copy.from + copy.from_constant + index[copy.group] * copy.step + page_side;
+                    EXPECT_EQ((to | from) % 16, 0u);
+                    EXPECT_TRUE(filled.insert(to).second) << "two vectors at " << to;
+                    std::memcpy(slot.data() + side + to, pages[copy.group].bytes.data() + from, 16);
+                });
+        EXPECT_EQ(filled.size(), size_t{2} * kHeadDim * kBits / 8);
+        EXPECT_LE(*filled.rbegin() + 16,
+                  kKeys ? Map::v_at(kBits) : Map::scales_at(kKeyBits, kBits) - side);
+    }
+    uint32_t code(bool keys, uint32_t token, uint32_t dim) const {
+        const Page& page = pages[token / 16];
+        const uint32_t in_page = index[token / 16] * 16 + token % 16;
+        return keys ? page.code(kKeyBits, hot::k_offset(page.shape),
+                                hot::k_place(page.shape, in_page, dim))
+                    : page.code(kValueBits, hot::v_offset(page.shape),
+                                hot::v_place(page.shape, in_page, dim));
+    }
+    uint32_t word(uint32_t at) const {
+        uint32_t out = 0;
+        std::memcpy(&out, slot.data() + at, sizeof out);
+        return out;
+    }
+    std::array<Page, 2> pages;
+    uint32_t index[2];
+    std::vector<std::byte> slot;
+};
+
 uint32_t byte_of(uint32_t word, uint32_t i) {
     return word >> (8 * i) & 0xff;
 }
 
-template <int kBits>
-void check_keys(uint32_t head_dim) {
-    const Page page(kBits, 4, head_dim, 64, kBits * 1000u + head_dim);
-    const auto load = [&](uint32_t at, uint32_t constant) {
-        return page.word(hot::k_offset(page.shape) + at + constant);
-    };
+// Every lane's words of one load, in order: a warp must not ask one bank for two of them.
+class Banks {
+ public:
+    void begin_lane() { next_ = 0; }
+    void read(uint32_t at) {
+        if (next_ == words_.size()) words_.emplace_back();
+        words_[next_++][at / 4 % 32].insert(at);
+    }
+    size_t worst() const {
+        size_t most = 0;
+        for (const auto& load : words_)
+            for (const auto& [bank, words] : load) most = std::max(most, words.size());
+        return most;
+    }
+
+ private:
+    std::vector<std::map<uint32_t, std::set<uint32_t>>> words_;
+    size_t next_ = 0;
+};
+
+template <uint32_t kHeadDim, int kBits>
+void check_keys(uint32_t tokens) {
+    const Chunk<kHeadDim, kBits, 10 - kBits> chunk(tokens, kBits * 1000u + kHeadDim);
+    Banks banks;
     for (uint32_t lane = 0; lane < 32; ++lane) {
         const uint32_t g = lane / 4, t = lane % 4;
-        for (uint32_t step = 0; step < head_dim / 16; ++step) {
-            for (uint32_t k = 0; k < 2; ++k) {  // columns 2t.. and 2t + 8..
-                const CodePair codes = load_codes<kBits>(
-                    page.shape, WarpMap::key_row(head_dim, g / 4, step, t, k == 1), g % 4, load);
+        banks.begin_lane();
+        const auto load = [&](uint32_t at) {
+            banks.read(at);
+            return chunk.word(at);
+        };
+        for (uint32_t step = 0; step < kHeadDim / 16; ++step) {
+            const auto expect = [&](uint32_t r, uint32_t token, uint32_t code) {
+                ASSERT_EQ(code, chunk.code(true, first_token(g) + token, k_dim(kBits, step, t, r)))
+                    << "lane " << lane << " step " << step << " row " << r << " token " << token;
+            };
+            if constexpr (kBits <= 4) {
+                const IndexPair index = k_indices<kHeadDim, kBits>(g, t, step, load);
                 for (uint32_t i = 0; i < 4; ++i) {
-                    const uint32_t token = WarpMap::first_token(g) + i;
-                    const uint32_t dim = 16 * step + 2 * t + 8 * k;
-                    ASSERT_EQ(byte_of(codes.low, i),
-                              page.code(kBits, hot::k_offset(page.shape),
-                                        hot::k_place(page.shape, token, dim)));
-                    ASSERT_EQ(byte_of(codes.high, i),
-                              page.code(kBits, hot::k_offset(page.shape),
-                                        hot::k_place(page.shape, token, dim + 1)));
+                    for (uint32_t half = 0; half < 2; ++half) {
+                        const uint32_t word = half == 0 || kBits == 2 ? index.near : index.far;
+                        const CodesOfEntry codes = k_entry(kBits, byte_of(word, i), half);
+                        expect(2 * half, i, codes.first);
+                        expect(2 * half + 1, i, codes.second);
+                    }
                 }
+            } else {
+                const CodeRows<4> codes = k_codes<kHeadDim, kBits>(g, t, step, load);
+                for (uint32_t r = 0; r < 4; ++r)
+                    for (uint32_t i = 0; i < 4; ++i) expect(r, i, byte_of(codes.row[r], i));
             }
         }
     }
+    EXPECT_EQ(banks.worst(), 1u) << "K of " << kBits << " bits";
 }
 
-template <int kBits>
-void check_values(uint32_t head_dim) {
-    const Page page(8, kBits, head_dim, 64, kBits * 1000u + head_dim);
-    const size_t side = hot::v_offset(page.shape);
-    const auto load = [&](uint32_t at, uint32_t constant) {
-        return page.word(side + at + constant);
-    };
+template <uint32_t kHeadDim, int kBits>
+void check_values(uint32_t tokens) {
+    using Map = ChunkMap<kHeadDim>;
+    const Chunk<kHeadDim, 10 - kBits, kBits> chunk(tokens, kBits * 1000u + kHeadDim);
+    constexpr uint32_t kValues = Map::v_at(10 - kBits);
+    Banks banks;
     std::set<std::pair<uint32_t, uint32_t>> seen;  // token, dimension
     for (uint32_t lane = 0; lane < 32; ++lane) {
         const uint32_t g = lane / 4, t = lane % 4;
-        for (uint32_t i = 0; i < (head_dim + 63) / 64; ++i) {
-            if (WarpMap::block_pair(g, i) * 32 >= head_dim) continue;
-            for (uint32_t tile = 0; tile < 2; ++tile) {
-                for (uint32_t k = 0; k < 4; ++k) {
-                    const uint32_t token = 8 * t + WarpMap::token_of_column(tile, k);
-                    const CodePair codes = load_codes<kBits>(
-                        page.shape, WarpMap::value_row(head_dim, 8 * t, tile, k, g, i), g % 4,
-                        load);
+        banks.begin_lane();
+        const auto load = [&](uint32_t at) {
+            banks.read(at);
+            return chunk.word(kValues + at);
+        };
+        for (uint32_t i = 0; i < Map::kParts; ++i) {
+            const auto expect = [&](uint32_t k, uint32_t b, uint32_t far, uint32_t code) {
+                if (!Map::has_part(g, i)) return;
+                const uint32_t token = 8 * t + k, dim = Map::value_dim(g, i, b) + 16 * far;
+                ASSERT_TRUE(seen.insert({token, dim}).second);
+                ASSERT_EQ(code, chunk.code(false, token, dim))
+                    << "lane " << lane << " part " << i << " token " << k << " byte " << b;
+            };
+            for (uint32_t k = 0; k < (kBits <= 4 ? 4 : 8); ++k) {
+                if constexpr (kBits <= 4) {
+                    const IndexPair index = v_indices<kHeadDim, kBits>(g, t, k, i, load);
                     for (uint32_t b = 0; b < 4; ++b) {
-                        const uint32_t dim = WarpMap::value_dim(g, i, b);
-                        for (const uint32_t d : {dim, dim + 16}) {
-                            ASSERT_TRUE(seen.insert({token, d}).second);
-                            ASSERT_EQ(byte_of(d == dim ? codes.low : codes.high, b),
-                                      page.code(kBits, side, hot::v_place(page.shape, token, d)));
+                        for (uint32_t far = 0; far < 2; ++far) {
+                            const uint32_t word = far == 0 || kBits == 2 ? index.near : index.far;
+                            const CodesOfEntry codes = v_entry(kBits, byte_of(word, b), far);
+                            expect(k, b, far, codes.first);
+                            expect(k + 4, b, far, codes.second);
                         }
                     }
+                } else {
+                    const CodeRows<2> codes = v_codes<kHeadDim, kBits>(g, t, k, i, load);
+                    for (uint32_t b = 0; b < 4; ++b)
+                        for (uint32_t far = 0; far < 2; ++far)
+                            expect(k, b, far, byte_of(codes.row[far], b));
                 }
             }
         }
     }
-    EXPECT_EQ(seen.size(), size_t{32} * head_dim);
+    EXPECT_EQ(seen.size(), size_t{32} * kHeadDim);
+    if (Map::kPowerOfTwo && kHeadDim * kBits < 256 * 8) {
+        EXPECT_EQ(banks.worst(), 1u) << "V of " << kBits << " bits";
+    } else {
+        EXPECT_LE(banks.worst(), 2u) << "V of " << kBits << " bits";
+    }
 }
 
-template <int kBits = hot::kMinBits>
-void check_widths(uint32_t head_dim) {
+template <uint32_t kHeadDim, int kBits = hot::kMinBits>
+void check_widths() {
+    SCOPED_TRACE(kHeadDim);
     SCOPED_TRACE(kBits);
-    ASSERT_NO_FATAL_FAILURE(check_keys<kBits>(head_dim));
-    ASSERT_NO_FATAL_FAILURE(check_values<kBits>(head_dim));
-    if constexpr (kBits < hot::kMaxBits) check_widths<kBits + 1>(head_dim);
-}
-
-TEST(Expand, ThreadsOfAWarpHaveEveryCodeOfAPage) {
-    for (const uint32_t head_dim : {64u, 96u, 128u, 192u, 256u}) {
-        SCOPED_TRACE(head_dim);
-        check_widths<>(head_dim);
+    for (const uint32_t tokens : {16u, 64u}) {
+        ASSERT_NO_FATAL_FAILURE((check_keys<kHeadDim, kBits>(tokens)));
+        ASSERT_NO_FATAL_FAILURE((check_values<kHeadDim, kBits>(tokens)));
     }
+    if constexpr (kBits < hot::kMaxBits) check_widths<kHeadDim, kBits + 1>();
 }
 
-// What a row of the scores stands for is what a column of the values' product stands for.
+TEST(Expand, ThreadsOfAWarpHaveEveryCodeOfAChunk) {
+    check_widths<64>();
+    check_widths<96>();
+    check_widths<128>();
+    check_widths<192>();
+    check_widths<256>();
+}
+
+// What a row of the scores stands for is what a column of the values' product stands for: token
+// first_token(g) + i is row g or g + 8 of tile i / 2, and in the transposed weights column 2t or
+// 2t + 1 (g = 2t, 2t + 1) of the same tile.
 TEST(Expand, ScoresAndValuesMeanTheSameTokens) {
-    for (uint32_t t = 0; t < 4; ++t) {
-        for (uint32_t tile = 0; tile < 2; ++tile) {
-            for (uint32_t k = 0; k < 4; ++k) {
-                const uint32_t row = 2 * t + k % 2 + k / 2 * 8;  // of the scores' tile
-                const uint32_t token = WarpMap::first_token(row % 8) + 2 * tile + row / 8;
-                EXPECT_EQ(8 * t + WarpMap::token_of_column(tile, k), token);
-            }
-        }
-    }
+    for (uint32_t g = 0; g < 8; ++g)
+        for (uint32_t i = 0; i < 4; ++i)
+            EXPECT_EQ(first_token(g) + i, 8 * (g / 2) + (g % 2 == 0 ? i : i + 4));
 }
 
 TEST(Expand, IntegersBecomeF16) {
@@ -147,11 +239,10 @@ TEST(Expand, IntegersBecomeF16) {
                       1024.0f + static_cast<float>(byte_of(second, i)));
         }
     }
-    EXPECT_EQ(pair_indices<4>(0x01020304, 0x0a0b0c0d), 0xa1b2c3d4u);
-    EXPECT_EQ(level_of<4>(0), -2.73258957f);
-    EXPECT_EQ(level_of<4>(8), 0.128395030f);
-    EXPECT_EQ(level_of<2>(1), -0.452780035f);
-    EXPECT_EQ(level_of<6>(0), -32.0f);
+    EXPECT_EQ(level_of(4, 0), -2.73258957f);
+    EXPECT_EQ(level_of(4, 8), 0.128395030f);
+    EXPECT_EQ(level_of(2, 1), -0.452780035f);
+    EXPECT_EQ(level_of(6, 0), -32.0f);
 }
 
 }  // namespace

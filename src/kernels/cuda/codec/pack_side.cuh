@@ -1,4 +1,5 @@
-// A group's codes from shared memory into the bit planes of a page, by all threads of a block.
+// A group's codes from shared memory into the bit planes of a page, by the 64 threads that made
+// them.
 //
 // Codes of tokens that are not written stay. K has a byte for every token alone. V's bytes hold
 // codes of two tokens where a token has no whole number of rows of a plane (head_dim 80 with 4
@@ -10,36 +11,52 @@
 #include <cstdint>
 
 #include "codec/hot/layout.h"
+#include "kernels/cuda/codec/quad_row.cuh"
+#include "kernels/cuda/codec/runs.cuh"
 
 namespace quire::kernels::cuda {
 
-// [token][dim] of the 16 tokens of a group. `written`: bit t, token t is to be stored.
-template <int kHeadDim>
-struct GroupCodes {
-    const uint8_t* codes;
-    uint32_t written;
-};
+inline constexpr uint32_t kPairThreads = 64;
 
-// Four codes of row `row` of the plane's numbering, at lanes lane to lane + 3, a byte each; and
-// 0xff for each that is written.
+// Codes of 16 tokens, a byte each, as the rows of 16 lanes that planes are made of. V's rows of a
+// token are followed by a gap, so that tokens lie in different banks.
 template <int kHeadDim, bool kDimMajor>
-__device__ inline void four_codes(const GroupCodes<kHeadDim>& group, uint32_t row, uint32_t lane,
-                                  uint32_t* codes, uint32_t* mask) {
-    if constexpr (kDimMajor) {
-        uint32_t word = 0, bytes = 0;
-#pragma unroll
-        for (uint32_t i = 0; i < 4; ++i) {
-            word |= uint32_t{group.codes[(lane + i) * kHeadDim + row]} << (8 * i);
-            bytes |= (group.written >> (lane + i) & 1 ? 0xffu : 0u) << (8 * i);
-        }
-        *codes = word;
-        *mask = bytes;
-    } else {
-        const uint32_t at = row * codec::hot::kLanes + lane;
-        *codes = *reinterpret_cast<const uint32_t*>(group.codes + at);
-        *mask = group.written >> (at / kHeadDim) & 1 ? 0xffffffffu : 0u;
+struct GroupCodes {
+    static constexpr uint32_t kTokenBytes = kHeadDim + 16;
+    uint8_t* bytes;
+    uint32_t written;  // bit t, token t is to be stored
+
+    __device__ __forceinline__ uint32_t row_at(uint32_t row) const {
+        constexpr uint32_t kRows = kHeadDim / 16;
+        return kDimMajor ? row * 16 : row / kRows * kTokenBytes + row % kRows * 16;
     }
-}
+    // Numbers 16v + 8 half + 2t and the one after it of a token; only their lowest bytes count.
+    __device__ __forceinline__ void put(uint32_t token, int v, int half, int32_t a,
+                                        int32_t b) const {
+        const uint32_t dim = static_cast<uint32_t>(16 * v + 8 * half) + 2 * (lane_of_warp() % 4);
+        if constexpr (kDimMajor) {
+            bytes[dim * 16 + token] = static_cast<uint8_t>(a);
+            bytes[dim * 16 + 16 + token] = static_cast<uint8_t>(b);
+        } else {
+            *reinterpret_cast<uint16_t*>(bytes + token * kTokenBytes + dim) = static_cast<uint16_t>(
+                __byte_perm(static_cast<uint32_t>(a), static_cast<uint32_t>(b), 0x0040));
+        }
+    }
+    // The thread's codes of a token become 0.
+    __device__ __forceinline__ void clear(uint32_t token) const {
+#pragma unroll 1
+        for (int i = 0; i < kHeadDim / 8; ++i) put(token, i / 2, i % 2, 0, 0);
+    }
+    // Which bits of lanes `lane` to lane + 3 of a row are to be stored.
+    __device__ __forceinline__ uint32_t mask(uint32_t row, uint32_t lane) const {
+        if constexpr (!kDimMajor) return written >> (row / (kHeadDim / 16)) & 1 ? 0xffffffffu : 0u;
+        uint32_t mask = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < 4; ++i)
+            mask |= (written >> (lane + i) & 1 ? 0xffu : 0u) << (8 * i);
+        return mask;
+    }
+};
 
 template <bool kDimMajor>
 __device__ inline void store_word(uint32_t* at, uint32_t bits, uint32_t mask) {
@@ -56,35 +73,55 @@ __device__ inline void store_word(uint32_t* at, uint32_t bits, uint32_t mask) {
     }
 }
 
-template <int kHeadDim, bool kDimMajor, int kWidth, int kShift>
-__device__ inline void pack_plane(const GroupCodes<kHeadDim>& group, std::byte* plane) {
+// Sixteen bytes of a plane at a time; `thread`: of the 64.
+template <int kHeadDim, bool kDimMajor, int kBits, int kPlane>
+__device__ __forceinline__ void pack_plane(const GroupCodes<kHeadDim, kDimMajor>& group,
+                                           uint32_t thread, std::byte* plane) {
+    constexpr int kWidth = codec::hot::planes_of(kBits).width[kPlane];
+    constexpr int kShift = codec::hot::plane_shift(kBits, kPlane);
     constexpr uint32_t kRows = codec::hot::rows_per_vector(kWidth);
-    constexpr uint32_t kWords = kHeadDim * codec::hot::kLanes * kWidth / 32;
     constexpr uint32_t kMask = ((1u << kWidth) - 1) * 0x01010101u;
-    for (uint32_t word = threadIdx.x; word < kWords; word += blockDim.x) {
-        uint32_t bits = 0, mask = 0;
+    for (uint32_t i = thread; i < kHeadDim / kRows; i += kPairThreads) {
+        uint32_t bits[4] = {};
 #pragma unroll
         for (uint32_t j = 0; j < kRows; ++j) {
-            uint32_t codes = 0, bytes = 0;
-            four_codes<kHeadDim, kDimMajor>(group, word / 4 * kRows + j, word % 4 * 4, &codes,
-                                            &bytes);
-            bits |= (codes >> kShift & kMask) << (j * kWidth);
-            mask |= (bytes & kMask) << (j * kWidth);
+            const uint4 codes =
+                *reinterpret_cast<const uint4*>(group.bytes + group.row_at(i * kRows + j));
+            const uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
+#pragma unroll
+            for (int w = 0; w < 4; ++w)
+                bits[w] |= (kWidth == kBits ? words[w] : words[w] >> kShift & kMask)
+                           << (j * kWidth);
         }
-        store_word<kDimMajor>(reinterpret_cast<uint32_t*>(plane) + word, bits, mask);
+        auto* to = reinterpret_cast<uint32_t*>(plane + i * 16);
+        if (group.written == 0xffff) {
+            *reinterpret_cast<uint4*>(to) = make_uint4(bits[0], bits[1], bits[2], bits[3]);
+            continue;
+        }
+#pragma unroll 1
+        for (uint32_t w = 0; w < 4; ++w) {
+            uint32_t mask = 0;
+#pragma unroll
+            for (uint32_t j = 0; j < kRows; ++j)
+                mask |= (group.mask(i * kRows + j, w * 4) & kMask) << (j * kWidth);
+            const uint32_t word = w == 0 ? bits[0] : w == 1 ? bits[1] : w == 2 ? bits[2] : bits[3];
+            store_word<kDimMajor>(to + w, word, mask);
+        }
     }
 }
 
-// `side`: first byte of the page's side; `index`: which of the page's groups it is.
+// `side`: first byte of a plane of a page of `tokens`, after which the others lie; `index`: which
+// of the page's groups it is.
 template <int kHeadDim, bool kDimMajor, int kBits, int kPlane = 0>
-__device__ inline void pack_side(const GroupCodes<kHeadDim>& group, const codec::hot::Shape& shape,
-                                 uint32_t index, std::byte* side) {
+__device__ __forceinline__ void pack_side(const GroupCodes<kHeadDim, kDimMajor>& group,
+                                          uint32_t thread, uint32_t tokens, uint32_t index,
+                                          std::byte* side) {
     constexpr int kWidth = codec::hot::planes_of(kBits).width[kPlane];
     constexpr size_t kGroupBytes = size_t{kHeadDim} * codec::hot::kLanes * kWidth / 8;
-    pack_plane<kHeadDim, kDimMajor, kWidth, codec::hot::plane_shift(kBits, kPlane)>(
-        group, side + codec::hot::plane_offset(shape, kBits, kPlane) + index * kGroupBytes);
+    pack_plane<kHeadDim, kDimMajor, kBits, kPlane>(group, thread, side + index * kGroupBytes);
     if constexpr (kPlane + 1 < codec::hot::planes_of(kBits).count)
-        pack_side<kHeadDim, kDimMajor, kBits, kPlane + 1>(group, shape, index, side);
+        pack_side<kHeadDim, kDimMajor, kBits, kPlane + 1>(group, thread, tokens, index,
+                                                          side + tokens * (kHeadDim * kWidth / 8));
 }
 
 }  // namespace quire::kernels::cuda

@@ -22,4 +22,12 @@ QUIRE_HOST_DEVICE inline uint32_t pick_bytes(uint32_t low, uint32_t high, uint32
 #endif
 }
 
+QUIRE_HOST_DEVICE inline uint32_t rotate_right(uint32_t x, uint32_t n) {
+#if defined(__CUDA_ARCH__)
+    return __funnelshift_r(x, x, n);
+#else
+    return n % 32 == 0 ? x : x >> (n % 32) | x << (32 - n % 32);
+#endif
+}
+
 }  // namespace quire::kernels::cuda

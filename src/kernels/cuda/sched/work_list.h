@@ -1,8 +1,8 @@
 // Which worker of a decode kernel reads which keys. The same code on CPU and GPU.
 //
 // Attention of a batch is a list of tiles of keys, in order of request, KV head, position. Every
-// worker takes as many of them as any other, to one, whatever the lengths are: worker w of n has
-// tiles [w * tiles / n, (w + 1) * tiles / n), where n counts no more workers than tiles. So a
+// worker takes as many of them as any other, to one, whatever the lengths are: worker w has
+// tiles that follow each other, and those of worker w + 1 come next. So a
 // worker's tiles are a few segments, each of one request and KV head. Where a request and head is
 // cut between workers, each leaves a partial result, and whoever is last merges them. A worker
 // leaves two partial results at most, its first segment and its last, so that scratch grows with
@@ -49,34 +49,50 @@ struct Segment {
     int32_t slot = 0;    // of the partial result, where it is not whole: below 2 * n_workers
 };
 
-// first_tiles[r]: tiles of one KV head in all requests before r; first_tiles[n_requests]: in all.
-struct WorkList {
-    const int32_t* first_tiles = nullptr;
-    int32_t n_requests = 0;
-    int32_t n_heads = 0;
-    int32_t n_workers = 0;
+// Tiles of a batch and who has them. REQUIRES: fewer than 2^31 tiles in all.
+class WorkList {
+ public:
+    WorkList() = default;
+    // first_tiles[r]: tiles of one KV head in all requests before r; first_tiles[n_requests]: in
+    // all. It is kept.
+    QUIRE_HOST_DEVICE constexpr WorkList(const int32_t* first_tiles, int32_t n_requests,
+                                         int32_t n_heads, int32_t n_workers)
+        : first_tiles_(first_tiles), n_requests_(n_requests), n_heads_(n_heads) {
+        const int32_t tiles = first_tiles[n_requests] * n_heads;
+        busy_ = n_workers < tiles ? n_workers : tiles;
+        each_ = busy_ == 0 ? 0 : tiles / busy_;
+        more_ = busy_ == 0 ? 0 : tiles % busy_;
+    }
 
-    QUIRE_HOST_DEVICE constexpr int64_t tiles() const {
-        return int64_t{first_tiles[n_requests]} * n_heads;
+    QUIRE_HOST_DEVICE constexpr int32_t tiles() const {
+        return first_tiles_[n_requests_] * n_heads_;
     }
     // Workers that have tiles: the first ones.
-    QUIRE_HOST_DEVICE constexpr int32_t busy() const {
-        return n_workers < tiles() ? n_workers : static_cast<int32_t>(tiles());
-    }
+    QUIRE_HOST_DEVICE constexpr int32_t busy() const { return busy_; }
     // REQUIRES: worker <= busy().
-    QUIRE_HOST_DEVICE constexpr int64_t first_of(int32_t worker) const {
-        return busy() == 0 ? 0 : worker * tiles() / busy();
+    QUIRE_HOST_DEVICE constexpr int32_t first_of(int32_t worker) const {
+        return worker * each_ + (worker < more_ ? worker : more_);
     }
     // Which worker has the tile. REQUIRES: 0 <= tile < tiles().
-    QUIRE_HOST_DEVICE constexpr int32_t worker_of(int64_t tile) const {
-        return static_cast<int32_t>(((tile + 1) * busy() - 1) / tiles());
+    QUIRE_HOST_DEVICE constexpr int32_t worker_of(int32_t tile) const {
+        const int32_t larger = more_ * (each_ + 1);  // tiles of workers that have one more
+        return tile < larger ? tile / (each_ + 1) : more_ + (tile - larger) / each_;
+    }
+    QUIRE_HOST_DEVICE constexpr int32_t tiles_of_head(int32_t request) const {
+        return first_tiles_[request + 1] - first_tiles_[request];
+    }
+    QUIRE_HOST_DEVICE constexpr int32_t first_tile_of(int32_t request, int32_t head) const {
+        return first_tiles_[request] * n_heads_ + head * tiles_of_head(request);
+    }
+    QUIRE_HOST_DEVICE constexpr int32_t end_of(int32_t request) const {
+        return first_tiles_[request + 1] * n_heads_;
     }
     // The request whose tiles hold this one: the last one that begins at or before it.
-    QUIRE_HOST_DEVICE constexpr int32_t request_of(int64_t tile) const {
-        int32_t low = 0, high = n_requests;  // first_tiles[low] * n_heads <= tile
+    QUIRE_HOST_DEVICE constexpr int32_t request_of(int32_t tile) const {
+        int32_t low = 0, high = n_requests_;  // first_tiles[low] * n_heads <= tile
         while (high - low > 1) {
             const int32_t middle = low + (high - low) / 2;
-            if (int64_t{first_tiles[middle]} * n_heads <= tile)
+            if (first_tiles_[middle] * n_heads_ <= tile)
                 low = middle;
             else
                 high = middle;
@@ -85,8 +101,7 @@ struct WorkList {
     }
     // Workers with tiles of one request and KV head: those that a merge waits for.
     QUIRE_HOST_DEVICE constexpr int32_t workers_of(int32_t request, int32_t head) const {
-        const int64_t n = first_tiles[request + 1] - first_tiles[request];
-        const int64_t first = int64_t{first_tiles[request]} * n_heads + head * n;
+        const int32_t n = tiles_of_head(request), first = first_tile_of(request, head);
         return n == 0 ? 0 : worker_of(first + n - 1) - worker_of(first) + 1;
     }
     // Where worker w leaves its partial result of a request and head that it shares with others.
@@ -94,6 +109,12 @@ struct WorkList {
     QUIRE_HOST_DEVICE constexpr int32_t slot_of(int32_t worker, bool goes_on) const {
         return 2 * worker + (goes_on ? 1 : 0);
     }
+
+ private:
+    const int32_t* first_tiles_ = nullptr;
+    int32_t n_requests_ = 0, n_heads_ = 0;
+    int32_t busy_ = 0;
+    int32_t each_ = 0, more_ = 0;  // the first `more_` workers have one tile more than each_
 };
 
 // A worker's segments, one after the other.
@@ -110,14 +131,13 @@ class SegmentWalker {
     // false: there are no more.
     QUIRE_HOST_DEVICE constexpr bool next(Segment* segment) {
         if (next_ >= end_) return false;
-        while (next_ >= int64_t{list_.first_tiles[request_ + 1]} * list_.n_heads) ++request_;
-        const int64_t before = int64_t{list_.first_tiles[request_]} * list_.n_heads;
-        const int32_t n = list_.first_tiles[request_ + 1] - list_.first_tiles[request_];
+        while (next_ >= list_.end_of(request_)) ++request_;
+        const int32_t before = list_.first_tile_of(request_, 0), n = list_.tiles_of_head(request_);
         segment->request = request_;
-        segment->head = static_cast<int32_t>((next_ - before) / n);
-        segment->begin = static_cast<int32_t>((next_ - before) % n);
-        const int64_t rest = end_ - next_;
-        segment->end = n - segment->begin < rest ? n : segment->begin + static_cast<int32_t>(rest);
+        segment->head = (next_ - before) / n;
+        segment->begin = (next_ - before) % n;
+        const int32_t rest = end_ - next_;
+        segment->end = n - segment->begin < rest ? n : segment->begin + rest;
         segment->whole = segment->begin == 0 && segment->end == n;
         segment->slot = list_.slot_of(worker_, segment->end < n);
         next_ += segment->end - segment->begin;
@@ -127,8 +147,8 @@ class SegmentWalker {
  private:
     WorkList list_;
     int32_t worker_;
-    int64_t next_ = 0;
-    int64_t end_ = 0;
+    int32_t next_ = 0;
+    int32_t end_ = 0;
     int32_t request_ = 0;
 };
 

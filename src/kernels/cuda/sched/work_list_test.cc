@@ -20,7 +20,8 @@ std::vector<int32_t> first_tiles(const std::vector<int32_t>& tiles) {
 // workers to a merge as it waits for.
 void check_list(const std::vector<int32_t>& tiles, int32_t n_heads, int32_t n_workers) {
     const std::vector<int32_t> first = first_tiles(tiles);
-    const WorkList list{first.data(), static_cast<int32_t>(tiles.size()), n_heads, n_workers};
+    const auto n_requests = static_cast<int32_t>(tiles.size());
+    const WorkList list(first.data(), n_requests, n_heads, n_workers);
     std::map<std::pair<int32_t, int32_t>, std::vector<bool>> seen;
     std::map<std::pair<int32_t, int32_t>, int32_t> shares;
     std::set<int32_t> slots;
@@ -50,7 +51,7 @@ void check_list(const std::vector<int32_t>& tiles, int32_t n_heads, int32_t n_wo
         ASSERT_GE(own, w < list.busy() ? fair : 0);
         ASSERT_LE(own, w < list.busy() ? fair + 1 : 0);
     }
-    for (int32_t r = 0; r < list.n_requests; ++r) {
+    for (int32_t r = 0; r < n_requests; ++r) {
         for (int32_t h = 0; h < n_heads; ++h) {
             const auto n = static_cast<size_t>(tiles[static_cast<size_t>(r)]);
             ASSERT_EQ((seen[{r, h}]), std::vector<bool>(n, true));
@@ -79,12 +80,13 @@ TEST(WorkList, OfNothingOneTileAndVeryManyTiles) {
     check_list({100'000, 1}, 8, 264);
 }
 
-TEST(WorkList, CountsWithoutOverflow) {
-    const std::vector<int32_t> first = first_tiles({2'000'000'000});
-    const WorkList list{first.data(), 1, 128, 2048};
-    EXPECT_EQ(list.tiles(), 256'000'000'000);
-    EXPECT_EQ(list.worker_of(list.tiles() - 1), 2047);
+TEST(WorkList, CountsUpToItsLimit) {
+    const std::vector<int32_t> first = first_tiles({16'777'215});
+    const WorkList list(first.data(), 1, 128, 2048);
     EXPECT_EQ(list.first_of(2048), list.tiles());
+    EXPECT_EQ(list.tiles(), 2'147'483'520);
+    EXPECT_EQ(list.worker_of(list.tiles() - 1), 2047);
+    for (int32_t w = 0; w < 2048; ++w) ASSERT_EQ(list.worker_of(list.first_of(w)), w);
 }
 
 TEST(WorkList, SpansFollowTheWindowOfTheFirstQuery) {

@@ -2,7 +2,6 @@
 
 namespace quire::kernels::cuda {
 
-template int launch_decode<64>(const DecodeParams&, int32_t, CUstream_st*);
-template int32_t decode_blocks_each<64>();
+template int launch_decode<128, 2>(const DecodeParams&, int32_t, CUstream_st*);
 
 }  // namespace quire::kernels::cuda

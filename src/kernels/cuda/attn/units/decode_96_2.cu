@@ -1,0 +1,7 @@
+#include "kernels/cuda/attn/decode_kernel.cuh"
+
+namespace quire::kernels::cuda {
+
+template int launch_decode<96, 2>(const DecodeParams&, int32_t, CUstream_st*);
+
+}  // namespace quire::kernels::cuda

@@ -1,0 +1,7 @@
+#include "kernels/cuda/codec/floats_kernel.cuh"
+
+namespace quire::kernels::cuda {
+
+template int launch_floats<F16Code>(const EncodeFloatsParams&, CUstream_st*);
+
+}  // namespace quire::kernels::cuda

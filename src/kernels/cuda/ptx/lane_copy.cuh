@@ -1,0 +1,39 @@
+// Copies of single threads from device memory to shared memory that go on while the thread does.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/ptx/bulk.cuh"
+
+namespace quire::kernels::cuda {
+
+// 16 bytes; from == nullptr: zeros. REQUIRES: both multiples of 16.
+__device__ __forceinline__ void copy_16_or_clear(void* to, const void* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(shared_address(to)), "l"(from), "r"(from == nullptr ? 0 : 16)
+                 : "memory");
+}
+// Until the thread's copies so far have landed.
+__device__ __forceinline__ void wait_for_copies() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+// Arrives once the thread's copies so far have landed.
+__device__ __forceinline__ void arrive_after_copies(Barrier* barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];"
+                 :
+                 : "r"(shared_address(&barrier->state))
+                 : "memory");
+}
+
+// From the second-level cache, in this place: what other blocks wrote.
+__device__ __forceinline__ float4 load_shared_16(const float4* from) {
+    float4 x;
+    asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+                 : "l"(from)
+                 : "memory");
+    return x;
+}
+
+}  // namespace quire::kernels::cuda
