@@ -29,7 +29,7 @@ CopyTable default_copy_table() {
     CopyTable table;
     for (const auto direction : {CopyDirection::to_device, CopyDirection::to_host}) {
         table.of(direction, CopyWay::engines) = {12e-6, {5e9, 30e9, 53e9, 54e9, 54e9}};
-        table.of(direction, CopyWay::staged) = {30e-6, {53e9, 53e9, 53e9, 53e9, 53e9}};
+        table.of(direction, CopyWay::staged) = {30e-6, {54e9, 54e9, 54e9, 54e9, 54e9}};
         table.of(direction, CopyWay::warps) = {15e-6, {51e9, 51e9, 51e9, 51e9, 51e9}};
     }
     return table;

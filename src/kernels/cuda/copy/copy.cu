@@ -166,11 +166,14 @@ __global__ void __launch_bounds__(kThreads<kSum>, 1)
     }
     __syncthreads();
     uint64_t done_bytes = 0;
-    while (first < launch.n && !watch.stopped(launch.stop)) {
+    bool stopped = watch.heard();
+    while (first < launch.n && !stopped) {
         done_bytes += copy_group<kSum>(held, end() - static_cast<int32_t>(first), launch, watch);
         first += step;
+        if (first >= launch.n) break;
         held = {};
-        if (first < launch.n) held.load(launch.pieces, static_cast<int32_t>(first), end());
+        held.load(launch.pieces, static_cast<int32_t>(first), end());
+        stopped = watch.stopped(launch.stop);
     }
     if (launch.progress != nullptr) report(launch, done_bytes);
 }

@@ -11,6 +11,7 @@ constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
 constexpr uint32_t kVectors = kUnitBytes / sizeof(uint4);  // of a unit
 constexpr int kAtOnce = static_cast<int>(kVectors / 32);
+constexpr uint32_t kUnitsBetween = 8;  // looks whether the copy is cancelled
 
 struct Offsets {
     int64_t from;
@@ -95,11 +96,12 @@ __global__ void __launch_bounds__(kThreads, 1) copy_runs_kernel(const CopyRunsLa
         watch.ask(launch.stop);
     }
     __syncthreads();
-    if (first == end) return;
+    if (first == end || watch.heard()) return;
     int32_t i = run_of(launch.runs, launch.n, first);
     StridedRun run = launch.runs[i];
     for (uint32_t unit = first; unit < end; ++unit) {
-        if (watch.stopped(launch.stop)) return;
+        if ((unit - first) % kUnitsBetween == kUnitsBetween - 1 && watch.stopped(launch.stop))
+            return;
         while (i + 1 < launch.n && launch.runs[i + 1].first_unit <= unit) run = launch.runs[++i];
         copy_unit<kSum>(run, unit, kSum ? launch.sums + i : nullptr);
     }

@@ -15,12 +15,15 @@ struct StopWatch {
         if (__ldcv(&lines[blockIdx.x % kStopLines].stop) != 0)
             *static_cast<volatile uint32_t*>(&stop) = 1;
     }
-    // All lanes of a warp: the first warp asks the host, all look at what it heard.
+    // All lanes of a warp, which all get the same answer.
+    __device__ __forceinline__ bool heard() const {
+        return __any_sync(~0u, *static_cast<const volatile uint32_t*>(&stop) != 0);
+    }
+    // The same; the block's first warp asks the host before.
     __device__ __forceinline__ bool stopped(const StopLine* lines) {
         if (threadIdx.x == 0) ask(lines);
         __syncwarp();
-        const uint32_t heard = *static_cast<volatile uint32_t*>(&stop);
-        return __any_sync(~0u, heard != 0);
+        return heard();
     }
 };
 
