@@ -175,7 +175,7 @@ class World {
                       static_cast<uint32_t>(at % tokens));
             }
     }
-    // Codes of the row, and what they decode to in its place.
+    // Codes of the row, and in its place what they decode to, as bf16.
     void store(std::span<float> row, std::span<std::byte> block, uint32_t token) const {
         const auto tokens = static_cast<uint32_t>(c_.block_tokens);
         if (c_.rows == MlaRows::v4) {
@@ -188,12 +188,12 @@ class World {
                 block.subspan(size_t{token} * codec::mla::kV32Bytes).first<codec::mla::kV32Bytes>();
             codec::mla::encode_v32(numbers, c_.scale, bytes);
             codec::mla::decode_v32(bytes, numbers);
-        } else {
-            for (size_t i = 0; i < row.size(); ++i) {
-                const uint16_t x = f32_to_bf16(row[i]);
+        }
+        for (size_t i = 0; i < row.size(); ++i) {
+            const uint16_t x = f32_to_bf16(row[i]);
+            row[i] = bf16_to_f32(x);
+            if (c_.rows == MlaRows::bf16)
                 std::memcpy(block.data() + 2 * (token * row.size() + i), &x, 2);
-                row[i] = bf16_to_f32(x);
-            }
         }
     }
 
@@ -261,9 +261,9 @@ std::vector<float> widen(const Case& c, const std::vector<float>& out) {
     return wide;
 }
 
-// Some heads of every query. Weights are bf16, and so are keys whose scale is no power of two.
+// Some heads of every query. Weights are bf16: errors of a part in some hundred.
 void check_rows(const World& w, const Case& c, const Got& got, uint64_t seed) {
-    const double tolerance = c.scale == TileScale::exact ? 2e-2 : 4.5e-3;
+    constexpr double kTolerance = 4.5e-3;
     const std::vector<float> result = widen(c, got.out);
     std::vector<double> expected;
     std::mt19937_64 rng(seed);
@@ -282,13 +282,13 @@ void check_rows(const World& w, const Case& c, const Got& got, uint64_t seed) {
                     energy += expected[k] * expected[k];
                     error += difference * difference;
                 }
-                CHECK(error <= tolerance * tolerance * energy,
+                CHECK(error <= kTolerance * kTolerance * energy,
                       describe(c) << " seed " << seed << " length " << c.lengths[r] << " query "
                                   << i << " head " << head << ": error "
                                   << std::sqrt(error / energy) << ", first "
                                   << result[row * kMlaValues] << ", not " << expected[0]);
-                CHECK(got.lse[row] == lse || std::fabs(got.lse[row] - lse) <=
-                                                 tolerance * std::max(1.0, std::fabs(lse)),
+                CHECK(got.lse[row] == lse ||
+                          std::fabs(got.lse[row] - lse) <= 1e-3 * std::max(1.0, std::fabs(lse)),
                       describe(c) << ": lse " << got.lse[row] << ", not " << lse);
             }
 }

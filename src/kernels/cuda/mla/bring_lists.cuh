@@ -13,9 +13,9 @@ class ListBringer {
 
     __device__ ListBringer(const MlaParams& p, MlaShared* shared)
         : s_(*shared), empty_(shared), cursor_(p, shared) {
-        warp_ = static_cast<int>(threadIdx.x / 32 % 4);
-        key_ = static_cast<int>(threadIdx.x % 32 / 8);
-        chunk_ = static_cast<int>(threadIdx.x % 8);
+        warp_ = thread_now() / 32 % 4;
+        key_ = thread_now() % 32 / 8;
+        chunk_ = thread_now() % 8;
     }
 
     __device__ void run() {
@@ -51,7 +51,7 @@ class ListBringer {
                              rows_[i] == nullptr ? nullptr : rows_[i] + piece * 128 + chunk_ * 16);
         }
         arrive_after_copies(&s_.full[buffer][piece]);
-        if (threadIdx.x % 32 == 0) s_.full[buffer][piece].arrive();
+        if (thread_now() % 32 == 0) s_.full[buffer][piece].arrive();
     }
 
     MlaShared& s_;

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kMlaThreads, 1)
     if (threadIdx.x >= kMlaMathThreads) {
         give_registers<Roles::kBringRegisters>();
         if constexpr (kSource == MlaSource::tiles) {
-            if (threadIdx.x < kMlaMathThreads + 32) TileBringer<kCluster>(p, &map, s).run();
+            if (threadIdx.x < kMlaMathThreads + 32) TileBringer(p, &map, s).run();
         } else if constexpr (kSource == MlaSource::lists) {
             ListBringer(p, s).run();
         } else {

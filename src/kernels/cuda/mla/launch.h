@@ -21,13 +21,14 @@ QUIRE_HOST_DEVICE constexpr int32_t mla_team(const MlaParams& p) {
     return tiles % 4 == 0 ? 4 : tiles % 3 == 0 ? 3 : tiles % 2 == 0 ? 2 : 1;
 }
 
-// Blocks that share what each of them brings: they copy half a tile each, to both.
+// Blocks that share what each of them decodes: half of a tile's codes each, for both. Rows of bf16
+// are not shared so: copies to two blocks came no sooner than copies by each.
 QUIRE_HOST_DEVICE constexpr int32_t mla_cluster(const MlaParams& p) {
-    return (p.rows != MlaRows::bf16 || p.lists == nullptr) && mla_team(p) % 2 == 0 ? 2 : 1;
+    return p.rows != MlaRows::bf16 && mla_team(p) % 2 == 0 ? 2 : 1;
 }
 // Tokens of a tensor copy.
-QUIRE_HOST_DEVICE constexpr int32_t mla_box_tokens(int32_t block_tokens, int32_t cluster) {
-    return block_tokens < kMlaTileKeys / cluster ? block_tokens : kMlaTileKeys / cluster;
+QUIRE_HOST_DEVICE constexpr int32_t mla_box_tokens(int32_t block_tokens) {
+    return block_tokens < kMlaTileKeys ? block_tokens : kMlaTileKeys;
 }
 
 // A partial result: sums in the order of the threads' registers, [64] largest scores, [64] sums of

@@ -55,8 +55,7 @@ int encode_map(const MlaParams& p, CUtensorMap* map) {
     const auto tokens = static_cast<cuuint64_t>(p.block_tokens);
     const cuuint64_t sizes[] = {kNumbers, tokens, static_cast<cuuint64_t>(p.n_blocks)};
     const cuuint64_t strides[] = {kNumbers * 2, static_cast<cuuint64_t>(p.block_stride)};
-    const cuuint32_t box[] = {
-        64, static_cast<cuuint32_t>(mla_box_tokens(p.block_tokens, mla_cluster(p))), 1};
+    const cuuint32_t box[] = {64, static_cast<cuuint32_t>(mla_box_tokens(p.block_tokens)), 1};
     const cuuint32_t steps[] = {1, 1, 1};
     const CUresult result = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function)(
         map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, const_cast<std::byte*>(p.pages), sizes, strides,

@@ -26,14 +26,4 @@ __device__ __forceinline__ void arrive_after_copies(Barrier* barrier) {
                  : "memory");
 }
 
-// From the second-level cache, in this place: what other blocks wrote.
-__device__ __forceinline__ float4 load_shared_16(const float4* from) {
-    float4 x;
-    asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-                 : "l"(from)
-                 : "memory");
-    return x;
-}
-
 }  // namespace quire::kernels::cuda

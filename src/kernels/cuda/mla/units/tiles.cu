@@ -5,8 +5,7 @@ namespace quire::kernels::cuda {
 
 int launch_mla_tiles(const MlaParams& p, const CUtensorMap& map, int32_t workers,
                      CUstream_st* stream) {
-    return mla_cluster(p) == 2 ? launch_mla_of<MlaSource::tiles, 2>(p, map, workers, stream)
-                               : launch_mla_of<MlaSource::tiles, 1>(p, map, workers, stream);
+    return launch_mla_of<MlaSource::tiles, 1>(p, map, workers, stream);
 }
 
 }  // namespace quire::kernels::cuda
