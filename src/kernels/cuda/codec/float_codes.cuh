@@ -82,7 +82,8 @@ struct Divisor {
     __device__ __forceinline__ float near(float x) const {
         float quotient = x * reciprocal;
         quotient = fmaf(fmaf(-quotient, scale, x), reciprocal, quotient);
-        return fmaf(fmaf(-quotient, scale, x), reciprocal, quotient);
+        quotient = fmaf(fmaf(-quotient, scale, x), reciprocal, quotient);
+        return copysignf(quotient, x);  // minus zero became zero
     }
 };
 

@@ -16,9 +16,18 @@
 //   sum y^2 - 2 d sum y t + d^2 sum t^2 + r^2 sum h^2 - 2 r sum |h y - d h t|
 //
 // of which only the last sum depends on the scale: two instructions a number. The parts are at most
-// 4 sum y^2 + 4 d^2 sum t^2 + 2 r^2 sum h^2 in size, added in chains of at most 72, and z is wrong
-// by 2^-22 z; 8e-6 of (4 sum y^2 + (4 d^2 + 0.05) sum t^2 + 3 sum h^2) covers both. 2 bits have one
-// threshold, so that t and h are constants; 5 bits have too many, and look one up for each scale.
+// 4 sum y^2 + 4 d^2 sum t^2 + 2 r^2 sum h^2 in size together; a number of them is rounded 45 times
+// at most on its way, by 2^-24 of its size. That z is wrong by 2^-22 z changes a square by less
+// than 2^-22 (5 e^2 + 0.2 z^2). 3e-6 of (4 sum y^2 + (4 d^2 + 0.05) sum t^2 + 3 sum h^2 + the
+// error) covers both, and the roundings of the oracle itself.
+//
+// 2 bits have one threshold, so that t and h are constants, and the sum needs no y:
+//
+//   sum z^2 - 2 r t sum z + n r^2 (t^2 + h^2) - 2 r h sum |z - r t|
+//
+// Here sum z^2 is n at most, for the anchor is the root mean square; numbers are rounded 15 times
+// at most, which makes 6e-6 n of all parts. 5 bits have too many thresholds, and look one up for
+// each scale.
 #pragma once
 
 #include <cstdint>
@@ -160,13 +169,17 @@ __device__ __forceinline__ void estimate_window(const StoredRow<kHeadDim>& row, 
     });
     yy = quad_sum(yy), yt = quad_sum(yt), tt = quad_sum(tt), hh = quad_sum(hh);
     constexpr float kFarthest = 1.0f - step_ratio(kWindowLowest<kBits>);
-    out->margin = 8e-6f * (4 * yy + (4 * kFarthest * kFarthest + 0.05f) * tt + 3 * hh);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
         const float r = step_ratio(kWindowHighest<kBits> - i), d = r - 1.0f;
         out->error[i] = yy - 2 * d * yt + d * d * tt + r * (r * hh - 2 * quad_sum(bends[i]));
     }
     if constexpr (kOneMore) out->error[kCount] = quad_sum(last);
+    // Of the least error; what a larger one adds to its margin is less than what it is larger by.
+    float least = out->error[0];
+#pragma unroll
+    for (int i = 1; i < kScales<kBits>; ++i) least = fminf(least, out->error[i]);
+    out->margin = 3e-6f * (4 * yy + (4 * kFarthest * kFarthest + 0.05f) * tt + 3 * hh + least);
 }
 
 // `squares`: the sum of squares of x.
@@ -191,7 +204,7 @@ __device__ __forceinline__ void estimate_two_bits(const StoredRow<kHeadDim>& row
     });
     z_sum = quad_sum(z_sum);
     const float zz = squares * inverse * inverse;
-    out->margin = 2.5e-6f * (2 * zz + 3.0f * kHeadDim);
+    out->margin = 1.3e-6f * (2 * zz + 3.0f * kHeadDim);
 #pragma unroll
     for (int i = 0; i < kScales<2>; ++i) {
         const float r = step_ratio(codec::hot::search_of(2).highest - i);
