@@ -170,6 +170,11 @@ QUIRE_GPU_TEST(encode_floats_every_block_size_and_any_alignment) {
                 run_case({128, 3, block, format, Scaling::one, Numbers::bf16, gap}, ++seed);
 }
 
+// So many that a pair of warps takes several, one after another.
+QUIRE_GPU_TEST(encode_floats_very_many_heads) {
+    run_case({64, 801, 64, PageFloats::bf16, Scaling::one, Numbers::f32}, 4);
+}
+
 QUIRE_HOST_TEST(encode_floats_says_why_not) {
     World w({128, 2, 64, PageFloats::e4m3, Scaling::head, Numbers::bf16}, 1);
     w.slots = gpu_testing::choose_slots(kBlocks, 64, w.rng);

@@ -160,6 +160,11 @@ QUIRE_GPU_TEST(encode_many_rows) {
         run_case({128, 4, 128, bits, bits, Numbers::bf16, false}, ++seed, 12);
 }
 
+// So many that a pair of warps takes several, one after another.
+QUIRE_GPU_TEST(encode_very_many_heads) {
+    run_case({64, 801, 64, 8, 8, Numbers::bf16, false}, 3);
+}
+
 // By chunks, the last one not full.
 QUIRE_GPU_TEST(encode_to_host_memory) {
     using gpu_testing::check_cuda;

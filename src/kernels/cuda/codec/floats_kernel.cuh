@@ -249,7 +249,7 @@ struct FloatsPair {
 };
 
 template <class Target, int kHeadDim, bool kDimMajor>
-__global__ void __launch_bounds__(kFloatPairs * 64, 2)
+__global__ void __launch_bounds__(kFloatPairs * 64, kHeadDim <= 128 ? 3 : 2)
     floats_kernel(const EncodeFloatsParams p, const WorkCut cut) {
     using Code = typename Target::Code;
     __shared__ __align__(16)
