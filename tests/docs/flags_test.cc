@@ -91,7 +91,8 @@ std::string read_file(const std::string& path) {
 void scan(const std::string& path, Program& into) {
     for (const Literal& literal : literals_of(read_file(path))) {
         const std::string before = trimmed(literal.before);
-        const bool declares = before.ends_with("add_option(") || before.ends_with("add_flag(");
+        const bool declares = before.ends_with("add_option(") || before.ends_with("add_flag(") ||
+                              before.ends_with("strcmp(argv[i],");
         for (const std::string& flag : flags_in(literal.text)) {
             if (declares) into.known.insert(flag);
             if (!is_argument(literal.text))

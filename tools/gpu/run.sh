@@ -27,7 +27,8 @@ compile() {
     if [[ -f "$object" && -f "$object.d" && tools/gpu/run.sh -ot "$object" ]]; then
         local files
         read -ra files -d '' < <(sed 's/^[^:]*://; s/\\$//' "$object.d") || true
-        [[ -n "$(find "${files[@]}" -newer "$object" | head -n 1)" ]] || return 0
+        # A header that is gone makes find say so, which is a reason too.
+        [[ -n "$(find "${files[@]}" -newer "$object" 2>&1 | head -n 1)" ]] || return 0
     fi
     if ! nvcc "${flags[@]}" -MMD -MF "$object.d" -c "$source" -o "$object" >"$object.log" 2>&1; then
         cat "$object.log" >&2

@@ -5,7 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/cuda/copy/engine_state.h"
+#include "kernels/cuda/copy/engine_state.cuh"
 
 namespace quire::kernels::cuda {
 namespace {

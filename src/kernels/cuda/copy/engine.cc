@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "kernels/cuda/copy/engine_state.h"
+#include "kernels/cuda/copy/engine_state.cuh"
 
 namespace quire::kernels::cuda {
 namespace {

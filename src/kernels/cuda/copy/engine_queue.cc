@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/cuda/copy/engine_state.h"
+#include "kernels/cuda/copy/engine_state.cuh"
 
 namespace quire::kernels::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/mla/launch.h"
-#include "kernels/cuda/mla/units/units.h"
+#include "kernels/cuda/mla/units/units.cuh"
 
 namespace quire::kernels::cuda {
 namespace {

@@ -1,5 +1,5 @@
 #include "kernels/cuda/mla/kernel.cuh"
-#include "kernels/cuda/mla/units/units.h"
+#include "kernels/cuda/mla/units/units.cuh"
 
 namespace quire::kernels::cuda {
 
