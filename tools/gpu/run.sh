@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# tools/gpu/run.sh build | test [NAME] [--json FILE] | bench [--json FILE] | probes
+# tools/gpu/run.sh build | test [NAME] [--json FILE] | emulate [NAME] [--json FILE] |
+#                  bench [--json FILE] [--only SUITE] | probes
 # The CUDA kernels, with nvcc and a C++ compiler alone.
 #
 #   build   every kernel, for sm_90a, and libquire_kernels.so; fails when one spills registers
 #   test    builds, then runs the tests whose names contain NAME; without a GPU those that need one
 #           are skipped
+#   emulate the tests of attention over codes, on the CPU: what kernels do in assembly is replaced
+#           (tests/gpu/emulator); needs nvcc's headers and g++
 #   bench   builds, then measures every kernel beside ceilings of the same run
 #   probes  what one multiprocessor can do of the things that kernels are made of
 set -euo pipefail
@@ -49,7 +52,7 @@ kernels() {
     find src/kernels/cuda -name '*.cu' -o -name '*.cc' -not -name '*_test.cc'
 }
 tests() {
-    find tests/gpu -name '*.cc'
+    find tests/gpu -name "*.cc" -not -path "tests/gpu/emulator/*"
     echo src/codec/hot/ref.cc
     echo src/codec/hot/rotate.cc
     echo src/codec/fp8/ref.cc
@@ -81,10 +84,39 @@ build() {
     printf '%s\n' bench/gpu/probes.cu bench/gpu/machine.cu | link quire_gpu_probes
 }
 
+# The sources of an emulated test and of the kernels that it tests.
+emulated() {
+    echo src/kernels/cuda/attn/decode.cu
+    find src/kernels/cuda/attn/units -name '*.cu'
+}
+emulated_host() {
+    printf '%s\n' src/kernels/cuda/attn/decode_supports.cc tests/gpu/main.cc \
+        tests/gpu/decode_test.cc src/codec/hot/ref.cc src/codec/hot/rotate.cc
+    find tests/gpu/emulator -name '*.cc'
+}
+emulate() {
+    local cuda  # where nvcc says that it is; it may be called through a script
+    cuda="$(nvcc --dryrun -x cu /dev/null -o /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p')"
+    local objects="$out/emulated"
+    rm -rf "$objects"
+    mkdir -p "$objects"
+    # Kernels read numbers as words of other types, which nvcc allows.
+    local words=(-std=c++20 -O2 -mf16c -ffp-contract=off -fno-strict-aliasing -Wno-attributes
+                 -Wno-unknown-pragmas -Itests/gpu/emulator -I. -Isrc -isystem "$cuda/include")
+    {
+        emulated | sed 's/^/-include emulate.h -x c++ -c /'
+        emulated_host | sed 's/^/-c /'
+    } | words="${words[*]}" objects="$objects" xargs -P "$jobs" -d '\n' -I{} bash -c '
+            read -ra all <<<"$words $1"
+            g++ "${all[@]}" -o "$objects/$(tr / _ <<<"${all[-1]}").o"' _ {} || return 1
+    g++ "$objects"/*.o -o "$out/quire_gpu_emulated_test"
+}
+
 case "${1:-}" in
     build) build ;;
+    emulate) shift; emulate && "$out/quire_gpu_emulated_test" "$@" ;;
     test) shift; build && "$out/quire_gpu_test" "$@" ;;
     bench) shift; build && "$out/quire_gpu_bench" "$@" ;;
     probes) build && "$out/quire_gpu_probes" ;;
-    *) sed -n '2,9p' "${BASH_SOURCE[0]}" | sed 's/^# \?//'; exit 2 ;;
+    *) sed -n '2,13p' "${BASH_SOURCE[0]}" | sed 's/^# \?//'; exit 2 ;;
 esac

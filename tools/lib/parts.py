@@ -165,19 +165,27 @@ def part_fuzz(options):
 
 
 def part_cuda(options):
-    """The CUDA kernels compile without spilling; their tests run where there is a GPU."""
+    """The CUDA kernels compile without spilling; their tests run where there is a GPU, and those of
+    attention over codes on an emulator of it too."""
     if shutil.which("nvcc") is None:
         return Outcome(Counts(skipped=1), [], "nvcc is not on the PATH")
-    results = ROOT / "build" / "gpu" / "results.json"
-    results.unlink(missing_ok=True)
-    run([ROOT / "tools" / "gpu" / "run.sh", "test", "--json", results])
-    if not results.exists():
-        raise Failure("tools/gpu/run.sh test failed before the tests; its output is above")
-    found = json.loads(results.read_text())
-    outcome = Outcome(Counts(found["passed"], len(found["failed"]), found["skipped"]),
-                      found["failed"])
-    outcome.note = f"kernels for sm_90a; {found['device'] or 'no GPU: only what needs none'}"
+    found = [gpu_tests("test"), gpu_tests("emulate")]
+    outcome = Outcome(Counts(sum(f["passed"] for f in found), sum(len(f["failed"]) for f in found),
+                             sum(f["skipped"] for f in found)),
+                      [name for f in found for name in f["failed"]])
+    device = found[0]["device"] or "no GPU: only what needs none"
+    outcome.note = f"kernels for sm_90a; {device}, and an emulator"
     return outcome
+
+
+def gpu_tests(word):
+    """The results of tools/gpu/run.sh test or emulate."""
+    results = ROOT / "build" / "gpu" / f"{word}.json"
+    results.unlink(missing_ok=True)
+    run([ROOT / "tools" / "gpu" / "run.sh", word, "--json", results])
+    if not results.exists():
+        raise Failure(f"tools/gpu/run.sh {word} failed before the tests; its output is above")
+    return json.loads(results.read_text())
 
 
 PARTS = {

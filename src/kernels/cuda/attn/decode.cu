@@ -1,5 +1,6 @@
 #include "kernels/cuda/attn/launch.h"
 #include "kernels/cuda/attn/workspace.h"
+#include "kernels/cuda/launch_kernel.cuh"
 #include "kernels/cuda/ptx/shared.cuh"
 
 namespace quire::kernels::cuda {
@@ -41,7 +42,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
 }  // namespace
 
 void launch_prepare(const DecodePlan& plan, CUstream_st* stream) {
-    prepare_decode<<<1, kPrepareThreads, 0, stream>>>(plan);
+    launch_kernel(prepare_decode, 1, kPrepareThreads, 0, stream, plan);
 }
 
 int allow_shared(const void* kernel, std::atomic<uint64_t>* done) {

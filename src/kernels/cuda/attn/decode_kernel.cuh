@@ -180,7 +180,8 @@ class DecodeWarp {
                 for (float& x : tile) x = tanhf(x) * p_.softcap * kLog2e;
     }
 
-    // Takes away what a query does not see. Returns units of values, none for tokens that are not.
+    // Takes away what a query does not see. Returns units of values, none for tokens that nobody
+    // sees.
     __device__ uint32_t hide(const KeySpan& keys, int32_t token, uint32_t v_units,
                              ChunkScores& s) const {
         const int32_t first = token + static_cast<int32_t>(first_token(threadIdx.x % 32 / 4));
@@ -199,8 +200,12 @@ class DecodeWarp {
                 }
             }
         }
-        const int32_t left = keys.end - first;  // of the lane's four tokens
-        return left >= 4 ? v_units : left <= 0 ? 0 : v_units & (0xffffffffu >> (32 - 8 * left));
+        // Of the lane's four tokens: those before the first key that anybody sees, which nobody may
+        // have brought, and those behind the last.
+        const int32_t early = min(max(keys.begin - first, 0), 4);
+        const int32_t late = min(max(first + 4 - keys.end, 0), 4);
+        return early + late >= 4 ? 0
+                                 : v_units >> (8 * early) << (8 * (early + late)) >> (8 * late);
     }
 
     // Weights times scales of values, in units that f16 holds, as the products' second operand.
@@ -341,8 +346,8 @@ template <int kHeadDim, int kTiles>
 __global__ void __launch_bounds__(32 * decode_warps(kHeadDim, kTiles), 1)
     decode_kernel(const __grid_constant__ DecodePlan plan) {
     using Shared = DecodeShared<kHeadDim, kTiles>;
-    Shared& shared = *reinterpret_cast<Shared*>(decode_memory + plan.table_bytes);
-    std::byte* slots = decode_memory + plan.table_bytes + kDecodeSharedBytes<kHeadDim, kTiles>;
+    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared() + plan.table_bytes);
+    std::byte* slots = dynamic_shared() + plan.table_bytes + kDecodeSharedBytes<kHeadDim, kTiles>;
     const DecodeWorkspace work = divide_workspace(plan.p, plan.workers_max);
     // As few warps of each block as have a tile each, so that all blocks work; as many for each
     // scheduler of a multiprocessor.
@@ -410,9 +415,7 @@ int launch_decode(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
     static std::atomic<uint64_t> allowed{0};
     if (const int e = allow_shared(reinterpret_cast<const void*>(kernel), &allowed)) return e;
     launch_prepare(plan, stream);
-    kernel<<<static_cast<uint32_t>(blocks), 32 * decode_warps(kHeadDim, kTiles), shared, stream>>>(
-        plan);
-    return static_cast<int>(cudaGetLastError());
+    return launch_kernel(kernel, blocks, 32 * decode_warps(kHeadDim, kTiles), shared, stream, plan);
 }
 
 }  // namespace quire::kernels::cuda

@@ -10,6 +10,7 @@
 #include <cuda_fp16.h>
 
 #include "kernels/cuda/codec/expand.h"
+#include "kernels/cuda/launch_kernel.cuh"
 #include "kernels/cuda/ptx/shared.cuh"
 
 namespace quire::kernels::cuda {
@@ -30,11 +31,8 @@ __device__ inline uint32_t table_entry(bool keys, int bits, uint32_t index, uint
     return f16_pair(level_of(bits, codes.first), level_of(bits, codes.second));
 }
 
-// A decode's shared memory, all of it; the table comes first.
-extern __shared__ __align__(1024) std::byte decode_memory[];
-
-// By all warps of the block; then a barrier. A lane works out one entry of 32, and all of them
-// write each.
+// To the start of dynamic shared memory, by all warps of the block; then a barrier. A lane works
+// out one entry of 32, and all of them write each.
 __device__ inline void fill_table(int k_bits, int v_bits) {
     const uint32_t lane = threadIdx.x % 32;
     for (uint32_t first = threadIdx.x & ~31u; first < 512; first += blockDim.x) {
@@ -44,7 +42,7 @@ __device__ inline void fill_table(int k_bits, int v_bits) {
         const uint32_t own = (first + lane) % 256;
         const uint32_t low = table_entry(keys, bits, own, 0);
         const uint32_t high = bits == 2 ? table_entry(keys, bits, own, 1) : low;
-        std::byte* to = decode_memory + size_t{first % 256} * 256 + (keys ? 0 : 128) + lane * 4;
+        std::byte* to = dynamic_shared() + size_t{first % 256} * 256 + (keys ? 0 : 128) + lane * 4;
         for (int i = 0; i < 32; ++i) {
             const uint32_t even = __shfl_sync(0xffffffff, low, i);
             const uint32_t odd = __shfl_sync(0xffffffff, high, i);

@@ -1,0 +1,17 @@
+// Stands in for src/kernels/cuda/launch_kernel.cuh.
+#pragma once
+
+namespace quire::kernels::cuda {
+
+template <class... Params, class... Arguments>
+int launch_kernel(void (*kernel)(Params...), int32_t blocks, int32_t threads, size_t shared_bytes,
+                  CUstream_st*, const Arguments&... arguments) {
+    emulator::run(blocks, threads, shared_bytes, [&] { kernel(arguments...); });
+    return 0;
+}
+
+inline std::byte* dynamic_shared() {
+    return emulator::dynamic_shared();
+}
+
+}  // namespace quire::kernels::cuda

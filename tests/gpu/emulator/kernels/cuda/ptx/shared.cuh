@@ -1,0 +1,42 @@
+// Stands in for src/kernels/cuda/ptx/shared.cuh.
+#pragma once
+
+#include <cstdlib>
+
+#include "kernels/cuda/ptx/bulk.cuh"
+
+namespace quire::kernels::cuda {
+
+template <class T>
+T read_shared(uint32_t address) {
+    T out;
+    std::memcpy(&out, at_shared_address(address), sizeof out);
+    return out;
+}
+inline uint32_t load_shared(uint32_t address) {
+    return read_shared<uint32_t>(address);
+}
+inline uint32_t look_up(uint32_t offset) {
+    return read_shared<uint32_t>(kSharedStart + offset);
+}
+inline uint2 look_up_two(uint32_t offset) {
+    return read_shared<uint2>(kSharedStart + offset);
+}
+
+// Lands at once.
+inline void copy_16(uint32_t to, const void* from) {
+    if (to % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) std::abort();
+    std::memcpy(at_shared_address(to), from, 16);
+}
+inline void arrive_when_copied(Barrier* barrier) {
+    barrier->arrive();
+}
+
+inline uint32_t opaque(uint32_t x) {
+    return x;
+}
+inline float exp2_fast(float x) {
+    return std::exp2(x);
+}
+
+}  // namespace quire::kernels::cuda
