@@ -43,24 +43,24 @@ typedef struct quire_encode {
     const void* k;
     const void* v;
     int64_t k_token_stride, k_head_stride, v_token_stride, v_head_stride; /* in numbers */
-    const float* k_mean;   /* [kv_heads][head_dim], taken off; NULL: nothing is */
-    const float* v_mean;   /* likewise */
-    int32_t k_bits;        /* 2 to 8 */
+    const float* k_mean; /* [kv_heads][head_dim], taken off; NULL: nothing is */
+    const float* v_mean; /* likewise */
+    int32_t k_bits;      /* 2 to 8 */
     int32_t v_bits;
-    int32_t element;       /* QUIRE_F32 ... */
+    int32_t element; /* QUIRE_F32 ... */
     int32_t n_tokens;
     int32_t kv_heads;
-    int32_t head_dim;      /* 64, 80, 96, 128, 192 or 256 */
-    int32_t block_tokens;  /* 16, 32, 64 or 128 */
+    int32_t head_dim;     /* 64, 80, 96, 128, 192 or 256 */
+    int32_t block_tokens; /* 16, 32, 64 or 128 */
     int32_t reserved;
     /* [n_tokens] block * block_tokens + token in the block; negative: not written. No two alike. */
     const int64_t* slots;
     /* Page of block b and KV head h: pages + b * block_stride + h * head_stride, aligned to 32. */
     void* pages;
     int64_t n_blocks;
-    int64_t block_stride;  /* in bytes */
-    int64_t head_stride;   /* in bytes */
-    uint32_t* not_finite;  /* counts rows with a NaN or an infinity, coded as zeros; NULL: none */
+    int64_t block_stride; /* in bytes */
+    int64_t head_stride;  /* in bytes */
+    uint32_t* not_finite; /* counts rows with a NaN or an infinity, coded as zeros; NULL: none */
 } quire_encode;
 
 const char* quire_encode_supports(const quire_encode* params);
@@ -71,30 +71,30 @@ int quire_encode_queue(const quire_encode* params, void* stream);
  * or at least n_queries. */
 typedef struct quire_decode {
     size_t struct_bytes;
-    const void* q;  /* [n_requests][n_queries][n_heads][head_dim], after RoPE */
-    void* out;      /* the same shape */
-    float* lse;     /* [n_requests][n_queries][n_heads], natural logarithm; NULL: not wanted */
+    const void* q; /* [n_requests][n_queries][n_heads][head_dim], after RoPE */
+    void* out;     /* the same shape */
+    float* lse;    /* [n_requests][n_queries][n_heads], natural logarithm; NULL: not wanted */
     int64_t q_token_stride, q_head_stride, out_token_stride, out_head_stride; /* in numbers */
-    int32_t element;       /* of q and out */
+    int32_t element;                                                          /* of q and out */
     int32_t n_requests;
     int32_t n_queries;
     int32_t n_heads;
     int32_t kv_heads;
-    int32_t head_dim;      /* 64, 96, 128, 192 or 256 */
+    int32_t head_dim; /* 64, 96, 128, 192 or 256 */
     int32_t block_tokens;
     int32_t k_bits;
     int32_t v_bits;
-    int32_t window;        /* 0: all keys */
-    float scale;           /* of the dot product */
-    float softcap;         /* 0: none */
-    const int32_t* lengths;  /* [n_requests] keys */
-    const int32_t* blocks;   /* [n_requests][table_stride] */
+    int32_t window;         /* 0: all keys */
+    float scale;            /* of the dot product */
+    float softcap;          /* 0: none */
+    const int32_t* lengths; /* [n_requests] keys */
+    const int32_t* blocks;  /* [n_requests][table_stride] */
     int64_t table_stride;
-    const void* pages;     /* as in quire_encode */
+    const void* pages; /* as in quire_encode */
     int64_t block_stride;
     int64_t head_stride;
-    const float* v_mean;   /* [kv_heads][head_dim], put on again; NULL: none */
-    void* workspace;       /* quire_decode_workspace_bytes(), aligned to 128 */
+    const float* v_mean; /* [kv_heads][head_dim], put on again; NULL: none */
+    void* workspace;     /* quire_decode_workspace_bytes(), aligned to 128 */
 } quire_decode;
 
 const char* quire_decode_supports(const quire_decode* params);
@@ -105,12 +105,12 @@ int quire_decode_queue(const quire_decode* params, void* stream);
 /* Attention of multi-head latent attention over paged rows, or over lists of rows. */
 typedef struct quire_mla {
     size_t struct_bytes;
-    const void* q;  /* [n_requests][n_queries][n_heads][576, or 512 with QUIRE_MLA_V4] bf16 */
-    void* out;      /* [n_requests][n_queries][n_heads][512] */
-    float* lse;     /* as in quire_decode */
+    const void* q; /* [n_requests][n_queries][n_heads][576, or 512 with QUIRE_MLA_V4] bf16 */
+    void* out;     /* [n_requests][n_queries][n_heads][512] */
+    float* lse;    /* as in quire_decode */
     int64_t q_token_stride, q_head_stride, out_token_stride, out_head_stride; /* in numbers */
-    int32_t out_element;   /* QUIRE_BF16 or QUIRE_F32 */
-    int32_t rows;          /* QUIRE_MLA_BF16 ... */
+    int32_t out_element; /* QUIRE_BF16 or QUIRE_F32 */
+    int32_t rows;        /* QUIRE_MLA_BF16 ... */
     int32_t n_requests;
     int32_t n_queries;
     int32_t n_heads;
@@ -118,14 +118,14 @@ typedef struct quire_mla {
     float scale;
     int32_t reserved;
     const int32_t* lengths;
-    const int32_t* blocks;  /* [n_requests][table_stride]; not read where lists are given */
+    const int32_t* blocks; /* [n_requests][table_stride]; not read where lists are given */
     int64_t table_stride;
-    const int64_t* lists;   /* [n_requests][list_stride] block * block_tokens + token; or NULL */
+    const int64_t* lists; /* [n_requests][list_stride] block * block_tokens + token; or NULL */
     int64_t list_stride;
-    const void* pages;      /* block b at pages + b * block_stride */
+    const void* pages; /* block b at pages + b * block_stride */
     int64_t n_blocks;
-    int64_t block_stride;   /* in bytes */
-    void* workspace;        /* quire_mla_workspace_bytes(), aligned to 128 */
+    int64_t block_stride; /* in bytes */
+    void* workspace;      /* quire_mla_workspace_bytes(), aligned to 128 */
 } quire_mla;
 
 const char* quire_mla_supports(const quire_mla* params);

@@ -204,8 +204,7 @@ class DecodeWarp {
         // have brought, and those behind the last.
         const int32_t early = min(max(keys.begin - first, 0), 4);
         const int32_t late = min(max(first + 4 - keys.end, 0), 4);
-        return early + late >= 4 ? 0
-                                 : v_units >> (8 * early) << (8 * (early + late)) >> (8 * late);
+        return early + late >= 4 ? 0 : v_units >> (8 * early) << (8 * (early + late)) >> (8 * late);
     }
 
     // Weights times scales of values, in units that f16 holds, as the products' second operand.
