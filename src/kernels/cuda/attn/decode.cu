@@ -2,47 +2,27 @@
 #include "kernels/cuda/attn/workspace.h"
 #include "kernels/cuda/launch_kernel.cuh"
 #include "kernels/cuda/ptx/shared.cuh"
+#include "kernels/cuda/sched/count_tiles.cuh"
 
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr int kPrepareThreads = 1024;
-
 // One block: first_tiles, and counters that are zero.
-__global__ void __launch_bounds__(kPrepareThreads)
+__global__ void __launch_bounds__(kCountThreads)
     prepare_decode(const __grid_constant__ DecodePlan plan) {
     const DecodeParams& p = plan.p;
     const DecodeWorkspace work = divide_workspace(p, plan.workers_max);
-    __shared__ int32_t before[kPrepareThreads + 1];
-    const int32_t each = (p.n_requests + kPrepareThreads - 1) / kPrepareThreads;
-    const int32_t first = static_cast<int32_t>(threadIdx.x) * each;
-    const int32_t last = min(first + each, p.n_requests);
-    int32_t own = 0;
-    for (int32_t r = first; r < last; ++r) own += tiles_of(keys_of(p, r), plan.tile_tokens);
-    before[threadIdx.x + 1] = own;
-    if (threadIdx.x == 0) before[0] = 0;
-    __syncthreads();
-    for (int distance = 1; distance < kPrepareThreads; distance *= 2) {
-        const int at = static_cast<int>(threadIdx.x) + 1;
-        const int32_t more = at > distance ? before[at - distance] : 0;
-        __syncthreads();
-        before[at] += more;
-        __syncthreads();
-    }
-    int32_t tiles = before[threadIdx.x];
-    for (int32_t r = first; r < last; ++r) {
-        work.first_tiles[r] = tiles;
-        tiles += tiles_of(keys_of(p, r), plan.tile_tokens);
-    }
-    if (threadIdx.x == 0) work.first_tiles[p.n_requests] = before[kPrepareThreads];
-    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < plan.workers_max; i += kPrepareThreads)
+    count_tiles(
+        p.n_requests, [&](int32_t r) { return tiles_of(keys_of(p, r), plan.tile_tokens); },
+        work.first_tiles);
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < plan.workers_max; i += kCountThreads)
         work.arrived[i] = 0;
 }
 
 }  // namespace
 
 void launch_prepare(const DecodePlan& plan, CUstream_st* stream) {
-    launch_kernel(prepare_decode, 1, kPrepareThreads, 0, stream, plan);
+    launch_kernel(prepare_decode, 1, kCountThreads, 0, stream, plan);
 }
 
 int allow_shared(const void* kernel, std::atomic<uint64_t>* done) {

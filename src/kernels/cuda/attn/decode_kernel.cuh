@@ -348,8 +348,7 @@ __global__ void __launch_bounds__(32 * decode_warps(kHeadDim, kTiles), 1)
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared() + plan.table_bytes);
     std::byte* slots = dynamic_shared() + plan.table_bytes + kDecodeSharedBytes<kHeadDim, kTiles>;
     const DecodeWorkspace work = divide_workspace(plan.p, plan.workers_max);
-    // As few warps of each block as have a tile each, so that all blocks work; as many for each
-    // scheduler of a multiprocessor.
+    // As few warps of each block as have a tile each, so that all blocks work.
     const int32_t heads = plan.p.kv_heads * plan.passes;
     const auto blocks = static_cast<int32_t>(gridDim.x);
     const int32_t tiles = work.first_tiles[plan.p.n_requests] * heads;
@@ -398,7 +397,7 @@ DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
     plan.page_v_scales = static_cast<uint32_t>(codec::hot::v_scales_offset(shape));
     plan.block_stride = static_cast<uint32_t>(p.block_stride);
     while (16 << plan.group_shift < p.block_tokens) ++plan.group_shift;
-    // Fewer warps where slots are large.
+    // Fewer warps where slots are large, and as many for each of the four schedulers.
     const auto warps = static_cast<int32_t>((kRoom - plan.table_bytes) / plan.slot_bytes / kUnits);
     plan.warps = warps >= kWarps ? kWarps : warps >= 4 ? warps / 4 * 4 : warps;
     return plan;

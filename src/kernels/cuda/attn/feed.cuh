@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/attn/launch.h"
 #include "kernels/cuda/codec/widths.cuh"
+#include "kernels/cuda/ptx/lane_copy.cuh"
 #include "kernels/cuda/ptx/shared.cuh"
 
 namespace quire::kernels::cuda {
@@ -91,13 +92,13 @@ class Feed {
         __syncwarp();
         bring_side<true>(found, plan_.p.k_bits, 0, 0);
         bring_scales(found);
-        arrive_when_copied(&full_[0]);
+        arrive_after_copies(&full_[0]);
     }
     __device__ __forceinline__ void bring_values(const Found& found) const {
         if (found[0].keys < 0) return;
         __syncwarp();
         bring_side<false>(found, plan_.p.v_bits, plan_.slot_values, plan_.page_values);
-        arrive_when_copied(&full_[1]);
+        arrive_after_copies(&full_[1]);
     }
 
  private:

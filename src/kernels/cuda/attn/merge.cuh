@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/attn/rows.cuh"
 #include "kernels/cuda/attn/workspace.h"
+#include "kernels/cuda/ptx/exp2.cuh"
 
 namespace quire::kernels::cuda {
 

@@ -8,6 +8,7 @@
 
 #include "kernels/attention_math.h"
 #include "kernels/cuda/attn/levels.cuh"
+#include "kernels/cuda/ptx/exp2.cuh"
 #include "kernels/cuda/ptx/mma.cuh"
 
 namespace quire::kernels::cuda {

@@ -4,42 +4,22 @@
 
 #include "kernels/cuda/mla/launch.h"
 #include "kernels/cuda/mla/units/units.cuh"
+#include "kernels/cuda/sched/count_tiles.cuh"
 
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr int kPrepareThreads = 1024;
-
 // One block: first_tiles, and counters that are zero.
-__global__ void __launch_bounds__(kPrepareThreads)
+__global__ void __launch_bounds__(kCountThreads)
     prepare_mla(const MlaParams p, const int32_t workers) {
     const MlaWorkspace work = divide_workspace(p);
-    __shared__ int32_t before[kPrepareThreads + 1];
-    const int32_t each = (p.n_requests + kPrepareThreads - 1) / kPrepareThreads;
-    const int32_t first = static_cast<int32_t>(threadIdx.x) * each;
-    const int32_t last = min(first + each, p.n_requests);
-    int32_t own = 0;
-    for (int32_t r = first; r < last; ++r) own += tiles_of(keys_of(p, r), kMlaTileKeys);
-    before[threadIdx.x + 1] = own;
-    if (threadIdx.x == 0) before[0] = 0;
-    __syncthreads();
-    for (int distance = 1; distance < kPrepareThreads; distance *= 2) {
-        const int at = static_cast<int>(threadIdx.x) + 1;
-        const int32_t more = at > distance ? before[at - distance] : 0;
-        __syncthreads();
-        before[at] += more;
-        __syncthreads();
-    }
-    int32_t tiles = before[threadIdx.x];
-    for (int32_t r = first; r < last; ++r) {
-        work.first_tiles[r] = tiles;
-        tiles += tiles_of(keys_of(p, r), kMlaTileKeys);
-    }
-    if (threadIdx.x == 0) work.first_tiles[p.n_requests] = before[kPrepareThreads];
+    count_tiles(
+        p.n_requests, [&](int32_t r) { return tiles_of(keys_of(p, r), kMlaTileKeys); },
+        work.first_tiles);
     for (int32_t i = static_cast<int32_t>(threadIdx.x); i < p.n_requests * mla_row_tiles(p);
-         i += kPrepareThreads)
+         i += kCountThreads)
         work.arrived[i] = 0;
-    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < 2 * workers; i += kPrepareThreads)
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < 2 * workers; i += kCountThreads)
         work.partials[i * kMlaPartialFloats + kMlaArrivedAt] = 0;
 }
 
@@ -79,7 +59,7 @@ int32_t mla_workers() {
 
 int mla_decode(const MlaParams& p, int32_t workers, CUstream_st* stream) {
     if (p.n_requests == 0) return 0;
-    prepare_mla<<<1, kPrepareThreads, 0, stream>>>(p, workers);
+    prepare_mla<<<1, kCountThreads, 0, stream>>>(p, workers);
     if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess)
         return static_cast<int>(error);
     CUtensorMap map{};

@@ -78,14 +78,4 @@ __device__ __forceinline__ void bulk_copy(void* to, const void* from, uint32_t b
         : "memory");
 }
 
-// The same to an address of shared memory, without a hint.
-__device__ __forceinline__ void bulk_copy(uint32_t to, const void* from, uint32_t bytes,
-                                          Barrier* barrier) {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-        :
-        : "r"(to), "l"(from), "r"(bytes), "r"(shared_address(&barrier->state))
-        : "memory");
-}
-
 }  // namespace quire::kernels::cuda

@@ -7,6 +7,10 @@
 
 namespace quire::kernels::cuda {
 
+// 16 bytes to an address of shared memory. REQUIRES: both multiples of 16.
+__device__ __forceinline__ void copy_16(uint32_t to, const void* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
+}
 // 16 bytes; from == nullptr: zeros. REQUIRES: both multiples of 16.
 __device__ __forceinline__ void copy_16_or_clear(void* to, const void* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"

@@ -1,9 +1,7 @@
-// Loads from shared memory, copies into it that threads do not wait for, a fast power of two.
+// Loads from shared memory by address.
 #pragma once
 
 #include <cstdint>
-
-#include "kernels/cuda/ptx/bulk.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -15,8 +13,8 @@ __device__ __forceinline__ uint32_t load_shared(uint32_t address) {
 }
 
 // Where a block's dynamic shared memory begins, if it has no other: after what the system keeps for
-// itself. Launchers check that (starts_where_expected()), so that an instruction can have it as a
-// constant.
+// itself. Launchers check that (allow_shared() of attn/launch.h), so that an instruction can have
+// it as a constant.
 inline constexpr uint32_t kSharedStart = 1024;
 
 // Of a table at the start of dynamic shared memory, which nobody changes any more: in any order.
@@ -33,30 +31,11 @@ __device__ __forceinline__ uint2 look_up_two(uint32_t offset) {
     return x;
 }
 
-// 16 bytes from device memory, past the first-level cache. REQUIRES: both multiples of 16.
-__device__ __forceinline__ void copy_16(uint32_t to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
-}
-// Arrives once all of this thread's copies so far have landed.
-__device__ __forceinline__ void arrive_when_copied(Barrier* barrier) {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];"
-                 :
-                 : "r"(shared_address(&barrier->state))
-                 : "memory");
-}
-
 // The same number, which the compiler cannot see to be: what follows from it is computed where it
 // is used, and does not live in registers, for every width, through the loop around it.
 __device__ __forceinline__ uint32_t opaque(uint32_t x) {
     asm volatile("" : "+r"(x));
     return x;
-}
-
-// 2^x, to some units in the last place; 0 for -inf.
-__device__ __forceinline__ float exp2_fast(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
 }
 
 }  // namespace quire::kernels::cuda

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/ptx/exp2.cuh"
+
 namespace quire::kernels::cuda {
 
 // By a whole warpgroup, once, at the beginning of its role: registers a thread. A multiple of 8.
@@ -61,13 +63,6 @@ __device__ __forceinline__ int block_now() {
     int x;
     asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
     return x;
-}
-
-// 2^x to about 22 bits; what is subnormal becomes zero.
-__device__ __forceinline__ float exp2_fast(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
 }
 
 // Two numbers as bf16, the first one below.

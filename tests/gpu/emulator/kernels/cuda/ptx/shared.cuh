@@ -1,8 +1,6 @@
 // Stands in for src/kernels/cuda/ptx/shared.cuh.
 #pragma once
 
-#include <cstdlib>
-
 #include "kernels/cuda/ptx/bulk.cuh"
 
 namespace quire::kernels::cuda {
@@ -23,20 +21,8 @@ inline uint2 look_up_two(uint32_t offset) {
     return read_shared<uint2>(kSharedStart + offset);
 }
 
-// Lands at once.
-inline void copy_16(uint32_t to, const void* from) {
-    if (to % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) std::abort();
-    std::memcpy(at_shared_address(to), from, 16);
-}
-inline void arrive_when_copied(Barrier* barrier) {
-    barrier->arrive();
-}
-
 inline uint32_t opaque(uint32_t x) {
     return x;
-}
-inline float exp2_fast(float x) {
-    return std::exp2(x);
 }
 
 }  // namespace quire::kernels::cuda
