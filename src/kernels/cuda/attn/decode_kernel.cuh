@@ -16,7 +16,6 @@ struct DecodeShared {
     uint2 q[kWarps][kTiles][kHeadDim / 16][32];  // query rows as operands of the products
     alignas(16) std::byte walks[kWarps][2][sizeof(ChunkWalk)];  // to be brought, and to be read
     WorkList list;
-    Barrier full[kWarps][2];  // for keys and for values
     // Warps at a head that this block begins with a warp: in the midst of it, or with its first.
     int32_t arrived[kWarps][2];
 
@@ -34,11 +33,10 @@ class DecodeWarp {
     static constexpr int kRows = kRowsOfTile * kTiles;
 
  public:
-    __device__ DecodeWarp(const DecodePlan& plan, const DecodeWorkspace& work, const WorkList& list,
-                          int32_t block_workers, Shared* shared, uint32_t slots_at, uint32_t warp)
+    __device__ DecodeWarp(const DecodePlan& plan, const WorkList& list, int32_t block_workers,
+                          Shared* shared, uint32_t slots_at, uint32_t warp)
         : plan_(plan),
           p_(plan.p),
-          work_(work),
           list_(list),
           block_workers_(block_workers),
           worker_(static_cast<int32_t>(blockIdx.x) * block_workers + static_cast<int32_t>(warp)),
@@ -47,36 +45,42 @@ class DecodeWarp {
           q_(&shared->q[warp][0][0][0]),
           k_table_(true, plan.p.k_bits),
           v_table_(false, plan.p.v_bits),
-          feed_(plan, shared->full[warp], shared->walk(warp, 0),
-                slots_at + warp * kUnits * plan.slot_bytes) {
+          feed_(plan, shared->walk(warp, 0), slots_at + warp * kUnits * plan.slot_bytes) {
 #pragma unroll
         for (int u = 0; u < kUnits; ++u) slots_[u] = feed_.slot(u);
     }
 
-    __device__ __forceinline__ void run() {
-        typename Feed<kHeadDim, kUnits>::Found found;
-        feed_.find(0, found);
-        feed_.bring_keys(found);
-        feed_.bring_values(found);
-        int32_t chunk = 0;
-        uint32_t parity = 0;
-        while (next_segment()) {
-            load_queries();
-            const KeySpan keys = now_.keys;
-            const int32_t start = now_.token, last = now_.last;
-            for (; chunk < last; chunk += kUnits, parity ^= 1) {
-                feed_.find(chunk + kUnits, found);
-                typename State::Weights weights;
-                feed_.wait_keys(parity);
-                weigh_keys(keys, start + chunk * kChunkKeys, weights);
-                feed_.bring_keys(found);
-                feed_.wait_values(parity);
+    // All of the worker's segments. The first round reads nothing: while its keys come,
+    // make_ready() is called. Everything stands here once, for instructions come from afar too.
+    template <class MakeReady>
+    __device__ __forceinline__ void run(MakeReady make_ready) {
+        int32_t last = 0;
+        for (int32_t chunk = -kUnits;;) {
+            FoundGroup found;
+            typename State::Weights weights;
+            const bool reads = chunk >= 0;
+            const bool more = feed_.find(chunk + kUnits, found);
+            if (reads) {
+                feed_.wait();
+                weigh_keys(now_.keys, now_.token + chunk * kChunkKeys, weights);
+            }
+            feed_.bring_keys(more, found);
+            if (reads) {
+                feed_.wait();
                 with_bits(p_.v_bits, [&]<int kBits>() {
                     state_.template add_values<kBits>(slots_, plan_.slot_values, v_table_, weights);
                 });
-                feed_.bring_values(found);
             }
-            leave_partial();
+            feed_.bring_values(more, found);
+            chunk += kUnits;
+            if (chunk < last) continue;
+            if (reads)
+                leave_partial();
+            else
+                make_ready();
+            if (!next_segment()) return;
+            last = now_.last;
+            load_queries();
         }
     }
 
@@ -91,44 +95,50 @@ class DecodeWarp {
         return static_cast<int32_t>(threadIdx.x % 32);
     }
     __device__ RowsOfPass rows() const {
-        return {p_, now_.segment.request, now_.kv_head, now_.pass * kRows};
+        return {plan_, now_.segment.request, now_.kv_head, now_.pass * kRows};
     }
 
     __device__ void load_queries() {
+        using Rows = RowsOfWarp<kHeadDim>;
+        constexpr int kPasses = kRows / Rows::kAtOnce, kAhead = kPasses < 4 ? kPasses : 4;
         const float unit = p_.softcap > 0 ? p_.scale / p_.softcap : p_.scale * kLog2e;
-        const float norm = unit * codec::hot::hadamard_norm(codec::hot::hadamard_block(kHeadDim));
+        const float norm = unit * codec::hot::hadamard_norm(Rows::kBlock);
         const RowsOfPass rows = this->rows();
-        auto* halves = reinterpret_cast<__half*>(q_);
-        constexpr int kAtOnce = kHeadDim <= 128 ? 8 : 4;  // so many rows are on their way
-        for (int first = 0; first < kRows; first += kAtOnce) {
-            WarpRow<kHeadDim> x[kAtOnce] = {};
+#pragma unroll 1
+        for (int first = Rows::row(); first < kRows; first += kAhead * Rows::kAtOnce) {
+            RawEight raw[kAhead] = {};
 #pragma unroll
-            for (int r = 0; r < kAtOnce; ++r) {
-                if (!rows.has(first + r)) continue;
-                const int64_t at = rows.at(p_, first + r, p_.q_token_stride, p_.q_head_stride);
-#pragma unroll
-                for (int i = 0; i < WarpRow<kHeadDim>::kOwn; ++i)
-                    x[r].x[i] = load_number(p_.q, p_.element, at + lane() + 32 * i);
+            for (int i = 0; i < kAhead; ++i) {
+                const int row = first + i * Rows::kAtOnce;
+                if (!Rows::works() || !rows.has(row)) continue;
+                raw[i] =
+                    load_eight(p_.q, p_.element,
+                               rows.at(p_, row, p_.q_token_stride, p_.q_head_stride) + Rows::dim());
             }
+#pragma unroll 1
+            for (int i = 0; i < kAhead; ++i) {
+                float x[8];
+                numbers_of(raw[0], p_.element, x);
+                Rows::rotate(x);
+                if (Rows::works()) keep_query(first + i * Rows::kAtOnce, x, norm);
 #pragma unroll
-            for (int r = 0; r < kAtOnce; ++r) {
-                x[r].rotate();
-#pragma unroll
-                for (int i = 0; i < WarpRow<kHeadDim>::kOwn; ++i)
-                    halves[operand_at(first + r, lane() + 32 * i)] =
-                        __float2half_rn(x[r].x[i] * norm);
+                for (int k = 0; k + 1 < kAhead; ++k) raw[k] = raw[k + 1];
             }
         }
         __syncwarp();
         state_.clear();
     }
-    // Where a row's dimension is in q_, in halves: column r of lane t of its step.
-    __device__ int32_t operand_at(int32_t row, int32_t dim) const {
-        const int32_t d = dim % 16;
-        const int32_t t = p_.k_bits == 8 ? d % 8 / 2 : d / 4;
-        const int32_t r = p_.k_bits == 8 ? d / 8 * 2 + d % 2 : d % 4;
+    // Eight dimensions of a row, times norm, to where they are operands: word i of a lane t of the
+    // product's, and of a half of the step.
+    __device__ __forceinline__ void keep_query(int32_t row, const float (&x)[8], float norm) {
+        const int32_t dim = RowsOfWarp<kHeadDim>::dim(), half = dim / 8 % 2;
         const int32_t step = row / kRowsOfTile * Map::kSteps + dim / 16;
-        return (step * 32 + row % kRowsOfTile * 4 + t) * 4 + r;
+        auto* words = reinterpret_cast<uint32_t*>(q_) + (step * 32 + row % kRowsOfTile * 4) * 2;
+        const int32_t apart = p_.k_bits == 8 ? 2 : 1;
+        words += half * (p_.k_bits == 8 ? 1 : 4);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            words[i * apart] = f16_pair(x[2 * i] * norm, x[2 * i + 1] * norm);
     }
 
     __device__ __forceinline__ void weigh_keys(const KeySpan& keys, int32_t token,
@@ -234,59 +244,61 @@ class DecodeWarp {
         }
     }
 
+    __device__ DecodeWorkspace work() const { return divide_workspace(p_, plan_.workers_max); }
     __device__ float* partial_at(int32_t slot) const {
-        return work_.partials + slot * partial_floats(kRows, kHeadDim);
+        return work().partials + slot * partial_floats(kRows, kHeadDim);
     }
 
-    // What this warp has of the segment, to the workspace; from there, if it is all there is, out.
+    // What this warp has of the segment, to the workspace; from there, by whoever is last, out.
     __device__ void leave_partial() {
         const Segment& segment = now_.segment;
+        // A worker's last slot is free before its last segment.
+        const int32_t own = segment.whole ? list_.slot_of(worker_, true) : segment.slot;
+        leave_sums(partial_at(own));
+        __syncwarp();
         if (segment.whole) {
-            float* own = partial_at(2 * plan_.workers_max + worker_);
-            leave_sums(own);
-            __syncwarp();
-            write_rows(own);
+            merge(1, [&](int32_t) { return partial_at(own); }, nullptr);
             return;
         }
-        leave_sums(partial_at(segment.slot));
         const SharedHead head(list_, segment, block_workers_);
-        float* to = partial_at(head.slot(list_, head.first));
-        if (head.last > head.first) {
-            const bool begins = head.first == head.first_worker;
-            int32_t* counter = shared_.arrived[head.first % block_workers_] + (begins ? 1 : 0);
-            const int32_t n = head.last - head.first + 1;
-            if (!arrive_last(counter, n)) return;
-            merge_parts<kHeadDim, kRows>(
-                n, [&](int32_t i) { return partial_at(head.slot(list_, head.first + i)); }, to);
+        const PartsOfHead blocks = head.of_blocks();
+        PartsOfHead parts = head.in_block();
+        const bool begins = parts.first == head.first_worker;
+        int32_t* counter = shared_.arrived[parts.first % block_workers_] + (begins ? 1 : 0);
+#pragma unroll 1
+        for (bool all = blocks.n == 1;; all = true) {
+            if (parts.n > 1) {
+                if (!arrive_last(counter, parts.n)) return;
+                float* to = partial_at(head.slot(list_, parts.first));
+                merge(
+                    parts.n,
+                    [&](int32_t i) { return partial_at(head.slot(list_, parts.worker(i))); },
+                    all ? nullptr : to);
+            }
+            if (all) return;
+            parts = blocks;
+            counter = work().arrived + head.first_worker;
         }
-        const int32_t first_block = head.first_worker / block_workers_;
-        const int32_t blocks = head.last_worker / block_workers_ - first_block + 1;
-        if (blocks > 1) {
-            if (!arrive_last(work_.arrived + head.first_worker, blocks)) return;
-            to = partial_at(head.slot(list_, head.first_worker));
-            merge_parts<kHeadDim, kRows>(
-                blocks,
-                [&](int32_t i) {
-                    const int32_t at = max(head.first_worker, (first_block + i) * block_workers_);
-                    return partial_at(head.slot(list_, at));
-                },
-                to);
-        }
-        write_rows(to);
     }
 
-    // All rows of the pass, from where they have been put together.
-    __device__ void write_rows(const float* from) {
+    // To a partial result, or to out if there is none.
+    template <class Part>
+    __device__ void merge(int32_t n, Part part, float* to) {
         const RowsOfPass rows = this->rows();
-        for (int32_t row = 0; row < kRows && rows.has(row); ++row) {
-            WarpRow<kHeadDim> sums;
-#pragma unroll
-            for (int i = 0; i < WarpRow<kHeadDim>::kOwn; ++i)
-                sums.x[i] = __ldcg(from + row * kHeadDim + lane() + 32 * i);
-            write_row(p_, rows, row, sums, __ldcg(from + kRows * kHeadDim + row),
-                      __ldcg(from + kRows * (kHeadDim + 1) + row));
-        }
-        __syncwarp();
+        using Rows = RowsOfWarp<kHeadDim>;
+        merge_parts<kHeadDim, kRows>(
+            n, part, [&](int32_t row, float(&sums)[8], float top, float weight) {
+                if (to == nullptr) {
+                    write_row<kHeadDim>(p_, rows, row, sums, top, weight);
+                } else if (Rows::works()) {
+                    auto* at = reinterpret_cast<float4*>(to + row * kHeadDim + Rows::dim());
+                    at[0] = {sums[0], sums[1], sums[2], sums[3]};
+                    at[1] = {sums[4], sums[5], sums[6], sums[7]};
+                    if (Rows::dim() != 0) return;
+                    to[kRows * kHeadDim + row] = top;
+                    to[kRows * (kHeadDim + 1) + row] = weight;
+                }
+            });
     }
 
     __device__ void leave_sums(float* to) const {
@@ -326,7 +338,6 @@ class DecodeWarp {
 
     const DecodePlan& plan_;
     const DecodeParams& p_;
-    const DecodeWorkspace work_;
     const WorkList& list_;  // in shared memory
     const int32_t block_workers_, worker_;
     Shared& shared_;
@@ -355,23 +366,22 @@ __global__ void __launch_bounds__(32 * decode_warps(kHeadDim, kTiles), 1)
     const int32_t each = max(1, min(plan.warps, (tiles + blocks - 1) / blocks));
     const WorkList list(work.first_tiles, plan.p.n_requests, heads, each * blocks);
 
-    fill_table(plan.p.k_bits, plan.p.v_bits);
     const uint32_t warp = threadIdx.x / 32;
     const int32_t worker = static_cast<int32_t>(blockIdx.x) * each + static_cast<int32_t>(warp);
     const bool works = static_cast<int32_t>(warp) < each && worker < list.busy();
     if (threadIdx.x == 0) shared.list = list;
     if (threadIdx.x < 2 * Shared::kWarps) {
-        shared.full[threadIdx.x / 2][threadIdx.x % 2].init(32);
         shared.arrived[threadIdx.x / 2][threadIdx.x % 2] = 0;
     }
-    if (threadIdx.x % 32 < 2 && works)
-        *shared.walk(warp, static_cast<int>(threadIdx.x % 32)) = ChunkWalk(list, worker);
-    fence_barriers();
+    if (threadIdx.x % 32 < 2)
+        *shared.walk(warp, static_cast<int>(threadIdx.x % 32)) =
+            ChunkWalk(list, works ? worker : list.busy());
     __syncthreads();
-    if (works)
-        DecodeWarp<kHeadDim, kTiles>(plan, work, shared.list, each, &shared, shared_address(slots),
-                                     warp)
-            .run();
+    DecodeWarp<kHeadDim, kTiles>(plan, shared.list, each, &shared, shared_address(slots), warp)
+        .run([&] {
+            fill_table(plan.p.k_bits, plan.p.v_bits);
+            __syncthreads();
+        });
 }
 
 template <int kHeadDim, int kTiles>
@@ -386,6 +396,10 @@ DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
     DecodePlan plan;
     plan.p = p;
     plan.passes = passes_of(p);
+    plan.rows = rows_of_head(p);
+    plan.group = p.n_heads / p.kv_heads;
+    plan.per_group =
+        ((1u << 22) + static_cast<uint32_t>(plan.group) - 1) / static_cast<uint32_t>(plan.group);
     plan.workers_max = blocks * kWarps;
     plan.tile_tokens = kUnits * kChunkKeys;
     plan.table_bytes = has_table(p.k_bits) || has_table(p.v_bits) ? kTableBytes : 0;

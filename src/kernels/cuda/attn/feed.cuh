@@ -1,7 +1,8 @@
 // How keys come to a warp of a decode: through slots of its own in shared memory, filled by copies
 // that nobody waits for but who reads the slot. Keys and values of a slot come and are read apart:
 // while a warp reads values, the next keys are on their way to where the last ones were, and while
-// it reads those, the next values.
+// it reads those, the next values. So at most two lots of copies are under way, and only the
+// warp's own: no barrier but the warp's.
 //
 // Bulk copies were tried: a piece of a plane each, ten to twenty a chunk. A warp issues them one
 // after the other, ten instructions each, and was slower than with a thread for every 16 bytes.
@@ -14,12 +15,15 @@
 
 namespace quire::kernels::cuda {
 
+inline constexpr auto kGroupTokens = static_cast<int32_t>(codec::hot::kLanes);
+
 // A worker's segments in order. Its chunks are numbered through all of them.
 struct ChunkWalk {
     SegmentWalker walker;
     Segment segment;
-    int32_t first = 0, last = 0;  // chunks of the segment
-    int32_t token = 0;            // of chunk 0, had the segment begun before
+    int32_t first = 0, last = 0;              // chunks of the segment
+    int32_t token = 0;                        // of chunk 0, had the segment begun before
+    int32_t first_group = 0, last_group = 0;  // of 16 tokens, with keys that somebody sees
     KeySpan keys;
     int32_t kv_head = 0, pass = 0;
     const int32_t* blocks = nullptr;   // of the request
@@ -36,6 +40,8 @@ struct ChunkWalk {
         last = more ? first + (segment.end - segment.begin) * each : INT32_MAX;
         if (!more) return;
         keys = keys_of(p, segment.request);
+        first_group = keys.begin / kGroupTokens;
+        last_group = (keys.end - 1) / kGroupTokens;
         kv_head = segment.head / plan.passes;
         pass = segment.head % plan.passes;
         blocks = p.blocks + segment.request * p.table_stride;
@@ -45,14 +51,14 @@ struct ChunkWalk {
     }
 };
 
-// Where a chunk is: the block of its two groups of 16 tokens, or of the first one where a block has
-// one group only, and which groups of the page they are. Blocks are still on their way from memory:
-// nobody looks at them before he has to.
-struct FoundChunk {
+// Where the chunks of a round are: lane i knows of group i % (2 kUnits) of 16 tokens the block and
+// which group of its page it is. Groups before the first key and behind the last, which may have no
+// page, are the nearest that have one: nobody sees what is read of them. The block is still on its
+// way from memory: nobody looks at it before he has to.
+struct FoundGroup {
     const std::byte* pages;  // block 0's, of the KV head
-    int32_t block, next_block;
-    uint32_t index[2];
-    int32_t keys;  // in it; below 0: it is no chunk of this worker's
+    int32_t block;
+    uint32_t index;
 };
 
 // One warp's slots, of which it reads kUnits at once.
@@ -60,110 +66,103 @@ template <int kHeadDim, int kUnits>
 class Feed {
     using Map = ChunkMap<kHeadDim>;
     static constexpr uint32_t kScales = codec::hot::kLanes;  // bytes of a group
+    static constexpr uint32_t kGroups = 2 * kUnits;
 
  public:
-    using Found = FoundChunk[kUnits];
-
-    // full: barriers for keys and values of each unit; walk: of this warp alone; both in shared
-    // memory, as the slots are.
-    __device__ Feed(const DecodePlan& plan, Barrier* full, ChunkWalk* walk, uint32_t slots_at)
-        : plan_(plan), full_(full), walk_(walk), slots_at_(slots_at) {}
+    // walk: of this warp alone; in shared memory, as the slots are.
+    __device__ Feed(const DecodePlan& plan, ChunkWalk* walk, uint32_t slots_at)
+        : plan_(plan), walk_(walk), slots_at_(slots_at) {}
 
     __device__ __forceinline__ uint32_t slot(int u) const {
         return slots_at_ + static_cast<uint32_t>(u) * plan_.slot_bytes;
     }
-    __device__ __forceinline__ void wait_keys(uint32_t parity) const { full_[0].wait(parity); }
-    __device__ __forceinline__ void wait_values(uint32_t parity) const { full_[1].wait(parity); }
+    // Until the keys of this round have come; then, until its values have, with the next round's
+    // keys under way.
+    __device__ __forceinline__ void wait() const {
+        wait_for_lots_but_one();
+        __syncwarp();
+    }
 
-    // Where chunks `chunk` and after it are. Chunks come in order. All lanes.
-    __device__ __forceinline__ void find(int32_t chunk, Found& found) {
+    // Where chunks `chunk` and after it are. Chunks come in order. All lanes. False: there are no
+    // more.
+    __device__ __forceinline__ bool find(int32_t chunk, FoundGroup& found) {
         while (chunk >= walk_->last) {
             __syncwarp();
             if (threadIdx.x % 32 == 0) walk_->next(plan_);
             __syncwarp();
         }
-#pragma unroll
-        for (int u = 0; u < kUnits; ++u) find_one(chunk + u, found[u]);
+        if (!walk_->more) return false;
+        const int32_t first = walk_->token / kGroupTokens + 2 * chunk;
+        const int32_t own = first + static_cast<int32_t>(threadIdx.x % kGroups);
+        const int32_t group = min(max(own, walk_->first_group), walk_->last_group);
+        found.pages = walk_->pages;
+        found.block = __ldg(walk_->blocks + (group >> plan_.group_shift));
+        found.index = static_cast<uint32_t>(group) & ((1u << plan_.group_shift) - 1);
+        return true;
     }
 
-    // Keys of what was found, and all scales. All lanes, which no longer read those.
-    __device__ __forceinline__ void bring_keys(const Found& found) const {
-        if (found[0].keys < 0) return;
-        __syncwarp();
-        bring_side<true>(found, plan_.p.k_bits, 0, 0);
-        bring_scales(found);
-        arrive_after_copies(&full_[0]);
+    // Keys of what was found, and all scales. All lanes, which no longer read those. One lot of
+    // copies, also where nothing was found.
+    __device__ __forceinline__ void bring_keys(bool any, const FoundGroup& found) const {
+        if (any) {
+            __syncwarp();
+            bring_side<true>(found, plan_.p.k_bits, 0, 0);
+            bring_scales(found);
+        }
+        end_lot_of_copies();
     }
-    __device__ __forceinline__ void bring_values(const Found& found) const {
-        if (found[0].keys < 0) return;
-        __syncwarp();
-        bring_side<false>(found, plan_.p.v_bits, plan_.slot_values, plan_.page_values);
-        arrive_after_copies(&full_[1]);
+    __device__ __forceinline__ void bring_values(bool any, const FoundGroup& found) const {
+        if (any) {
+            __syncwarp();
+            bring_side<false>(found, plan_.p.v_bits, plan_.slot_values, plan_.page_values);
+        }
+        end_lot_of_copies();
     }
 
  private:
-    __device__ __forceinline__ void find_one(int32_t chunk, FoundChunk& found) const {
-        found.keys = -1;
-        if (!walk_->more) return;
-        const int32_t token = walk_->token + chunk * kChunkKeys;
-        found.keys = token + kChunkKeys > walk_->keys.begin ? max(walk_->keys.end - token, 0) : 0;
-        if (found.keys == 0) return;
-        const auto group = static_cast<uint32_t>(token) / codec::hot::kLanes;
-        const uint32_t mask = (1u << plan_.group_shift) - 1;
-        const int32_t* blocks = walk_->blocks;
-        found.pages = walk_->pages;
-        found.index[0] = group & mask;
-        found.index[1] = found.index[0] + 1;
-        found.block = __ldg(blocks + (group >> plan_.group_shift));
-        if (plan_.group_shift == 0) {  // behind the last key there may be no page
-            const bool is_there = found.keys > static_cast<int32_t>(codec::hot::kLanes);
-            found.next_block = __ldg(blocks + group + (is_there ? 1 : 0));
-            found.index[1] = 0;
-        }
-    }
-
     template <bool kKeys>
-    __device__ __forceinline__ void bring_side(const Found& found, int bits, uint32_t slot_side,
-                                               uint32_t page_side) const {
+    __device__ __forceinline__ void bring_side(const FoundGroup& found, int bits,
+                                               uint32_t slot_side, uint32_t page_side) const {
         const uint32_t lane = opaque(threadIdx.x % 32);
         const auto tokens = static_cast<uint32_t>(plan_.p.block_tokens);
+        const std::byte* pages[kGroups];
+        uint32_t index[kGroups];
+#pragma unroll
+        for (uint32_t g = 0; g < kGroups; ++g) {
+            const auto from = static_cast<int>(g);
+            pages[g] = page(found.pages, __shfl_sync(0xffffffff, found.block, from)) + page_side;
+            index[g] = __shfl_sync(0xffffffff, found.index, from);
+        }
         with_bits(bits, [&]<int kBits>() {
 #pragma unroll
             for (int u = 0; u < kUnits; ++u) {
-                if (found[u].keys == 0) continue;
                 const uint32_t to = slot(u) + slot_side;
-                const std::byte* pages[2] = {page(found[u], false), page(found[u], true)};
                 copy_side<kHeadDim, kBits, kKeys>(lane, tokens, [&](const VectorCopy& copy) {
+                    const bool second = copy.group != 0;
                     const std::byte* from =
-                        (copy.group == 0 ? pages[0] : pages[1]) +
-                        (page_side + copy.from +
-                         (copy.group == 0 ? found[u].index[0] : found[u].index[1]) * copy.step);
+                        (second ? pages[2 * u + 1] : pages[2 * u]) +
+                        (copy.from + (second ? index[2 * u + 1] : index[2 * u]) * copy.step);
                     copy_16(to + copy.to + copy.to_constant, from + copy.from_constant);
                 });
             }
         });
     }
-    // A lane each for a group's scales of one side.
-    __device__ __forceinline__ void bring_scales(const Found& found) const {
-        const uint32_t lane = threadIdx.x % 32;
-        if (lane >= 4) return;
-        const bool odd = lane % 2 != 0;
-        const uint32_t side = lane < 2 ? plan_.page_k_scales : plan_.page_v_scales;
-#pragma unroll
-        for (int u = 0; u < kUnits; ++u) {
-            if (found[u].keys == 0) continue;
-            copy_16(slot(u) + plan_.slot_scales + lane * kScales,
-                    page(found[u], odd) +
-                        (side + (odd ? found[u].index[1] : found[u].index[0]) * kScales));
-        }
+    // Lane i: a group's scales, of K, or of V from lane kGroups on.
+    __device__ __forceinline__ void bring_scales(const FoundGroup& found) const {
+        const uint32_t lane = threadIdx.x % 32, group = lane % kGroups;
+        if (lane >= 2 * kGroups) return;
+        const bool values = lane >= kGroups;
+        const uint32_t to = slots_at_ + group / 2 * plan_.slot_bytes + plan_.slot_scales +
+                            (group % 2 + (values ? 2 : 0)) * kScales;
+        copy_16(to,
+                page(found.pages, found.block) +
+                    ((values ? plan_.page_v_scales : plan_.page_k_scales) + found.index * kScales));
     }
-    __device__ __forceinline__ const std::byte* page(const FoundChunk& found, bool second) const {
-        const int32_t block = second && plan_.group_shift == 0 ? found.next_block : found.block;
-        return found.pages + uint64_t{static_cast<uint32_t>(block)} * plan_.block_stride;
+    __device__ __forceinline__ const std::byte* page(const std::byte* pages, int32_t block) const {
+        return pages + uint64_t{static_cast<uint32_t>(block)} * plan_.block_stride;
     }
 
     const DecodePlan& plan_;
-    Barrier* full_;
     ChunkWalk* walk_;
     const uint32_t slots_at_;
 };

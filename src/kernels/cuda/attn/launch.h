@@ -13,14 +13,18 @@ inline constexpr size_t kSharedMax = 227 * 1024;  // of a block
 inline constexpr int kRowsOfTile = 8;
 inline constexpr auto kChunkKeys = static_cast<int32_t>(kChunkTokens);
 
-// Warps of a block: as many as find registers for what they have under way.
-QUIRE_HOST_DEVICE constexpr int32_t decode_warps(int32_t head_dim, int32_t row_tiles) {
-    return (head_dim == 64 || head_dim == 128) && head_dim * row_tiles <= 128 ? 12 : 8;
+// Registers of a lane for the sums of a warp's rows.
+QUIRE_HOST_DEVICE constexpr int32_t sum_registers(int32_t head_dim, int32_t row_tiles) {
+    return (head_dim + 63) / 64 * 16 * row_tiles;
 }
-
-// Chunks that a warp works on at once, where registers last: while one waits the other does not.
+// Warps of a block: as many as find registers.
+QUIRE_HOST_DEVICE constexpr int32_t decode_warps(int32_t head_dim, int32_t row_tiles) {
+    const int32_t sums = sum_registers(head_dim, row_tiles);
+    return sums <= 32 ? 16 : sums <= 64 ? 12 : 8;
+}
+// Chunks that a warp works on at once: while one waits the other does not. More warps are better.
 QUIRE_HOST_DEVICE constexpr int32_t decode_units(int32_t head_dim, int32_t row_tiles) {
-    return head_dim * row_tiles <= 128 ? 2 : 1;
+    return sum_registers(head_dim, row_tiles) <= 16 ? 2 : 1;
 }
 
 // Tiles of query rows that a warp holds at once: as far as registers last. Rows above that are
@@ -51,6 +55,9 @@ QUIRE_HOST_DEVICE inline KeySpan keys_of(const DecodeParams& p, int32_t request)
 struct DecodePlan {
     DecodeParams p;
     int32_t passes = 1;
+    int32_t rows = 0;          // of a KV head
+    int32_t group = 1;         // query heads of a KV head
+    uint32_t per_group = 0;    // 2^22 / group, rounded up
     int32_t warps = 0;         // of a block, that have slots
     int32_t tile_tokens = 0;   // of the work list
     int32_t workers_max = 0;   // in all

@@ -32,9 +32,10 @@ __device__ inline uint32_t table_entry(bool keys, int bits, uint32_t index, uint
 }
 
 // To the start of dynamic shared memory, by all warps of the block; then a barrier. A lane works
-// out one entry of 32, and all of them write each.
+// out one entry of 32, and a warp writes four at a time.
 __device__ inline void fill_table(int k_bits, int v_bits) {
     const uint32_t lane = threadIdx.x % 32;
+#pragma unroll 1
     for (uint32_t first = threadIdx.x & ~31u; first < 512; first += blockDim.x) {
         const bool keys = first < 256;
         const int bits = keys ? k_bits : v_bits;
@@ -42,11 +43,12 @@ __device__ inline void fill_table(int k_bits, int v_bits) {
         const uint32_t own = (first + lane) % 256;
         const uint32_t low = table_entry(keys, bits, own, 0);
         const uint32_t high = bits == 2 ? table_entry(keys, bits, own, 1) : low;
-        std::byte* to = dynamic_shared() + size_t{first % 256} * 256 + (keys ? 0 : 128) + lane * 4;
-        for (int i = 0; i < 32; ++i) {
-            const uint32_t even = __shfl_sync(0xffffffff, low, i);
-            const uint32_t odd = __shfl_sync(0xffffffff, high, i);
-            *reinterpret_cast<uint32_t*>(to + i * 256) = lane % 2 == 0 ? even : odd;
+        std::byte* to = dynamic_shared() + size_t{first % 256} * 256 + (keys ? 0 : 128);
+#pragma unroll 1
+        for (uint32_t i = lane / 8; i < 32; i += 4) {
+            const uint32_t even = __shfl_sync(0xffffffff, low, static_cast<int>(i));
+            const uint32_t odd = __shfl_sync(0xffffffff, high, static_cast<int>(i));
+            *reinterpret_cast<uint4*>(to + i * 256 + lane % 8 * 16) = {even, odd, even, odd};
         }
     }
 }

@@ -11,77 +11,88 @@
 
 namespace quire::kernels::cuda {
 
+// Workers whose partial results are put together: `first`, then first_step + i * step.
+struct PartsOfHead {
+    int32_t n = 1;
+    int32_t first = 0, from = 0, step = 1;
+
+    __device__ int32_t worker(int32_t i) const { return i == 0 ? first : from + i * step; }
+};
+
 // A head (of one request and pass) in the work list, and who shares it.
 struct SharedHead {
     int32_t first_worker, last_worker;  // of all
-    int32_t first, last;                // of this block
+    int32_t block_workers;
 
-    __device__ SharedHead(const WorkList& list, const Segment& segment, int32_t block_workers) {
+    __device__ SharedHead(const WorkList& list, const Segment& segment, int32_t block_workers_)
+        : block_workers(block_workers_) {
         const int32_t begin = list.first_tile_of(segment.request, segment.head);
         first_worker = list.worker_of(begin);
         last_worker = list.worker_of(begin + list.tiles_of_head(segment.request) - 1);
-        const int32_t block = static_cast<int32_t>(blockIdx.x) * block_workers;
-        first = max(first_worker, block);
-        last = min(last_worker, block + block_workers - 1);
     }
     // Where a worker's part of it is.
     __device__ int32_t slot(const WorkList& list, int32_t worker) const {
         return list.slot_of(worker, worker < last_worker);
     }
+    // This block's workers.
+    __device__ PartsOfHead in_block() const {
+        const int32_t block = static_cast<int32_t>(blockIdx.x) * block_workers;
+        const int32_t first = max(first_worker, block);
+        return {min(last_worker, block + block_workers - 1) - first + 1, first, first, 1};
+    }
+    // The first worker of every block that has some.
+    __device__ PartsOfHead of_blocks() const {
+        const int32_t first_block = first_worker / block_workers;
+        return {last_worker / block_workers - first_block + 1, first_worker,
+                first_block * block_workers, block_workers};
+    }
 };
 
-// One warp adds up n partial results, part(i) for i in order, and leaves the sum at `to`, which may
-// be one of them.
-template <int kHeadDim, int kRows, class Part>
-__device__ void merge_parts(int32_t n, Part part, float* to) {
-    constexpr int kNumbers = kRows * kHeadDim, kVectors = kNumbers / 4, kAtOnce = 4;
-    const auto lane = static_cast<int32_t>(threadIdx.x % 32);
-    // A sum in units of `top`, and what is added to it.
-    const auto rescale = [](float& top, float more) {
-        const float largest = fmaxf(top, more), base = largest == -INFINITY ? 0.0f : largest;
-        const float2 keep = {exp2_fast(top - base), exp2_fast(more - base)};
-        top = largest;
-        return keep;
-    };
-    for (int32_t first = lane; first < kVectors; first += 32 * kAtOnce) {
-        float4 sum[kAtOnce] = {};
-        float top[kAtOnce];
+// One warp adds up n partial results, part(i) for i in order: done(row, eight sums, largest score,
+// sum of weights) for each row, with lanes as in RowsOfWarp. It may write over what it gets.
+template <int kHeadDim, int kRows, class Part, class Done>
+__device__ __forceinline__ void merge_parts(int32_t n, Part part, Done done) {
+    using Rows = RowsOfWarp<kHeadDim>;
+    constexpr int kNumbers = kRows * kHeadDim, kPasses = kRows / Rows::kAtOnce;
+    constexpr int kTogether = kPasses < 4 ? kPasses : 4;  // so many loads are on their way
+#pragma unroll 1
+    for (int32_t first = Rows::row(); first < kRows; first += kTogether * Rows::kAtOnce) {
+        float sum[kTogether][8] = {}, top[kTogether], weight[kTogether] = {};
 #pragma unroll
         for (float& x : top) x = -INFINITY;
 #pragma unroll 2
         for (int32_t w = 0; w < n; ++w) {
-            const float* from = part(w);
+            const float* from = part(w) + first * kHeadDim + Rows::dim();
+            const float* rest = part(w) + kNumbers + first;
 #pragma unroll
-            for (int j = 0; j < kAtOnce; ++j) {
-                const int32_t at = first + 32 * j;
-                if (kVectors % (32 * kAtOnce) != 0 && at >= kVectors) continue;
-                const float4 x = __ldcg(reinterpret_cast<const float4*>(from) + at);
-                const float2 keep = rescale(top[j], __ldcg(from + kNumbers + at * 4 / kHeadDim));
-                sum[j].x = fmaf(sum[j].x, keep.x, x.x * keep.y);
-                sum[j].y = fmaf(sum[j].y, keep.x, x.y * keep.y);
-                sum[j].z = fmaf(sum[j].z, keep.x, x.z * keep.y);
-                sum[j].w = fmaf(sum[j].w, keep.x, x.w * keep.y);
+            for (int j = 0; j < kTogether; ++j) {
+                const auto* eight =
+                    reinterpret_cast<const float4*>(from + j * Rows::kAtOnce * kHeadDim);
+                const float4 x[2] = {__ldcg(eight), __ldcg(eight + 1)};
+                const float more = __ldcg(rest + j * Rows::kAtOnce);
+                const float largest = fmaxf(top[j], more);
+                const float base = largest == -INFINITY ? 0.0f : largest;
+                const float keep = exp2_fast(top[j] - base), scale = exp2_fast(more - base);
+                top[j] = largest;
+                weight[j] = fmaf(weight[j], keep, __ldcg(rest + kRows + j * Rows::kAtOnce) * scale);
+                const float numbers[8] = {x[0].x, x[0].y, x[0].z, x[0].w,
+                                          x[1].x, x[1].y, x[1].z, x[1].w};
+#pragma unroll
+                for (int i = 0; i < 8; ++i) sum[j][i] = fmaf(sum[j][i], keep, numbers[i] * scale);
             }
         }
+        __syncwarp();  // everybody has read what is about to be written over
+#pragma unroll 1
+        for (int j = 0; j < kTogether; ++j) {
+            done(first + j * Rows::kAtOnce, sum[0], top[0], weight[0]);
 #pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-            const int32_t at = first + 32 * j;
-            if (at < kVectors) reinterpret_cast<float4*>(to)[at] = sum[j];
+            for (int k = 0; k + 1 < kTogether; ++k) {
+                top[k] = top[k + 1];
+                weight[k] = weight[k + 1];
+#pragma unroll
+                for (int i = 0; i < 8; ++i) sum[k][i] = sum[k + 1][i];
+            }
         }
-    }
-    float top = -INFINITY, weight = 0;
-    if (lane < kRows) {
-#pragma unroll 4
-        for (int32_t w = 0; w < n; ++w) {
-            const float* from = part(w) + kNumbers + lane;
-            const float2 keep = rescale(top, __ldcg(from));
-            weight = fmaf(weight, keep.x, __ldcg(from + kRows) * keep.y);
-        }
-    }
-    __syncwarp();  // everybody has read what is about to be written over
-    if (lane < kRows) {
-        to[kNumbers + lane] = top;
-        to[kNumbers + kRows + lane] = weight;
     }
     __syncwarp();
 }

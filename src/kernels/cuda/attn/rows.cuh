@@ -1,4 +1,9 @@
 // Query rows on their way in and out: numbers of three kinds, strides, and the codec's rotation.
+//
+// What a warp runs once or twice costs more than its instructions: each 128 bytes of them come from
+// far away, about a hundred clocks. Reading queries took 15 microseconds when its loops were
+// unrolled. So loops over rows are not, here and in merge.cuh; a register that the next round
+// needs is moved to where this round had it.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,56 +15,84 @@
 
 namespace quire::kernels::cuda {
 
-__device__ __forceinline__ float load_number(const void* p, Numbers element, int64_t at) {
-    switch (element) {
-        case Numbers::f32:
-            return static_cast<const float*>(p)[at];
-        case Numbers::f16:
-            return __half2float(static_cast<const __half*>(p)[at]);
-        default:
-            return __bfloat162float(static_cast<const __nv_bfloat16*>(p)[at]);
+// Eight numbers that follow each other, as they lie in memory.
+struct RawEight {
+    uint4 low, high;  // high: of f32 only
+};
+
+__device__ __forceinline__ int64_t number_bytes(Numbers element) {
+    return element == Numbers::f32 ? 4 : 2;
+}
+__device__ __forceinline__ RawEight load_eight(const void* p, Numbers element, int64_t at) {
+    const auto* from = reinterpret_cast<const uint4*>(static_cast<const std::byte*>(p) +
+                                                      at * number_bytes(element));
+    return {__ldg(from), element == Numbers::f32 ? __ldg(from + 1) : uint4{}};
+}
+__device__ __forceinline__ void numbers_of(const RawEight& raw, Numbers element, float (&x)[8]) {
+    const uint32_t words[8] = {raw.low.x,  raw.low.y,  raw.low.z,  raw.low.w,
+                               raw.high.x, raw.high.y, raw.high.z, raw.high.w};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const uint32_t half = i % 2 == 0 ? words[i / 2] & 0xffff : words[i / 2] >> 16;
+        x[i] = element == Numbers::f32 ? __uint_as_float(words[i])
+               : element == Numbers::f16
+                   ? __half2float(__ushort_as_half(static_cast<uint16_t>(half)))
+                   : __uint_as_float(half << 16);
     }
 }
-__device__ __forceinline__ void store_number(void* p, Numbers element, int64_t at, float x) {
-    switch (element) {
-        case Numbers::f32:
-            static_cast<float*>(p)[at] = x;
-            return;
-        case Numbers::f16:
-            static_cast<__half*>(p)[at] = __float2half_rn(x);
-            return;
-        default:
-            static_cast<__nv_bfloat16*>(p)[at] = __float2bfloat16_rn(x);
+__device__ __forceinline__ void store_eight(void* p, Numbers element, int64_t at,
+                                            const float (&x)[8]) {
+    auto* to = reinterpret_cast<uint4*>(static_cast<std::byte*>(p) + at * number_bytes(element));
+    if (element == Numbers::f32) {
+        auto* floats = reinterpret_cast<float4*>(to);
+        floats[0] = {x[0], x[1], x[2], x[3]};
+        floats[1] = {x[4], x[5], x[6], x[7]};
+        return;
     }
+    uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (element == Numbers::f16) {
+            const __half2 pair = __floats2half2_rn(x[2 * i], x[2 * i + 1]);
+            words[i] = *reinterpret_cast<const uint32_t*>(&pair);
+        } else {
+            const __nv_bfloat162 pair = __floats2bfloat162_rn(x[2 * i], x[2 * i + 1]);
+            words[i] = *reinterpret_cast<const uint32_t*>(&pair);
+        }
+    }
+    *to = {words[0], words[1], words[2], words[3]};
 }
 
-// A warp's row: lane has the numbers at lane + 32 i.
+// A warp has some rows at once: each lane eight numbers of one, from dim() on.
 template <int kHeadDim>
-struct WarpRow {
-    static constexpr int kOwn = kHeadDim / 32;
-    float x[kOwn];
+struct RowsOfWarp {
+    static constexpr int kLanes = kHeadDim / 8;  // of a row
+    static constexpr int kAtOnce = 32 / kLanes;  // rows
+    static constexpr int kBlock = codec::hot::hadamard_block(kHeadDim);
 
-    // Times a Hadamard matrix, not normed.
-    __device__ __forceinline__ void rotate() {
-        constexpr int kBlock = codec::hot::hadamard_block(kHeadDim);
-        const uint32_t lane = threadIdx.x % 32;
+    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x % 32); }
+    // Some lanes have nothing to do where head_dim is not a power of two.
+    static __device__ __forceinline__ bool works() { return lane() < kLanes * kAtOnce; }
+    static __device__ __forceinline__ int row() { return min(lane() / kLanes, kAtOnce - 1); }
+    static __device__ __forceinline__ int dim() { return lane() % kLanes * 8; }
+
+    // Times a Hadamard matrix, not normed. All lanes.
+    static __device__ __forceinline__ void rotate(float (&x)[8]) {
 #pragma unroll
-        for (int h = 1; h < 32 && h < kBlock; h *= 2) {
+        for (int h = 1; h < 8; h *= 2) {
 #pragma unroll
-            for (float& own : x) {
-                const float other = __shfl_xor_sync(0xffffffff, own, h);
-                own = (lane & h) == 0 ? own + other : other - own;
+            for (int i = 0; i < 8; ++i) {
+                if ((i & h) != 0) continue;
+                const float a = x[i], b = x[i + h];
+                x[i] = a + b;
+                x[i + h] = a - b;
             }
         }
+#pragma unroll 1
+        for (int h = 1; h < kBlock / 8; h *= 2) {
+            const float sign = (lane() & h) == 0 ? 1.0f : -1.0f;
 #pragma unroll
-        for (int h = 32; h < kBlock; h *= 2) {
-#pragma unroll
-            for (int i = 0; i < kOwn; ++i) {
-                if ((32 * i & h) != 0) continue;
-                const float a = x[i], b = x[i + h / 32];
-                x[i] = a + b;
-                x[i + h / 32] = a - b;
-            }
+            for (float& own : x) own = fmaf(sign, own, __shfl_xor_sync(0xffffffff, own, h));
         }
     }
 };
@@ -68,40 +101,49 @@ struct WarpRow {
 struct RowsOfPass {
     int32_t request, kv_head, first;  // row of all rows of the KV head
     int32_t all, group;               // rows; query heads of a KV head
+    uint32_t per_group;               // 2^22 / group, rounded up: exact for up to 512 rows
 
-    __device__ RowsOfPass(const DecodeParams& p, int32_t request_, int32_t kv_head_, int32_t first_)
+    __device__ RowsOfPass(const DecodePlan& plan, int32_t request_, int32_t kv_head_,
+                          int32_t first_)
         : request(request_),
           kv_head(kv_head_),
           first(first_),
-          all(rows_of_head(p)),
-          group(p.n_heads / p.kv_heads) {}
+          all(plan.rows),
+          group(plan.group),
+          per_group(plan.per_group) {}
 
     __device__ bool has(int32_t row) const { return first + row < all; }
-    __device__ int32_t query_of(int32_t row) const { return (first + row) / group; }
+    __device__ int32_t query_of(int32_t row) const {
+        return static_cast<int32_t>(static_cast<uint32_t>(first + row) * per_group >> 22);
+    }
     __device__ int64_t at(const DecodeParams& p, int32_t row, int64_t token_stride,
                           int64_t head_stride) const {
-        const int64_t token = int64_t{request} * p.n_queries + query_of(row);
-        return token * token_stride + (kv_head * group + (first + row) % group) * head_stride;
+        const int32_t query = query_of(row);
+        const int64_t token = int64_t{request} * p.n_queries + query;
+        const int32_t head = kv_head * group + first + row - query * group;
+        return token * token_stride + head * head_stride;
     }
 };
 
-// By a warp: a row's sums in the codec's space, its largest score and sum of weights, to out.
+// A row's sums in the codec's space, its largest score and sum of weights, to out. All lanes.
 template <int kHeadDim>
-__device__ void write_row(const DecodeParams& p, const RowsOfPass& rows, int32_t row,
-                          WarpRow<kHeadDim> sums, float top, float sum) {
+__device__ __forceinline__ void write_row(const DecodeParams& p, const RowsOfPass& rows,
+                                          int32_t row, float (&sums)[8], float top, float sum) {
+    using Rows = RowsOfWarp<kHeadDim>;
     constexpr float kNorm = codec::hot::hadamard_norm(codec::hot::hadamard_block(kHeadDim));
-    const auto lane = static_cast<int32_t>(threadIdx.x % 32);
-    sums.rotate();
-    const float* mean = p.v_mean == nullptr ? nullptr : p.v_mean + int64_t{rows.kv_head} * kHeadDim;
-    const int64_t to = rows.at(p, row, p.out_token_stride, p.out_head_stride);
+    Rows::rotate(sums);
+    if (!Rows::works() || !rows.has(row)) return;
     const float norm = sum > 0 ? kNorm / sum : 0.0f;
 #pragma unroll
-    for (int i = 0; i < WarpRow<kHeadDim>::kOwn; ++i) {
-        const int32_t d = lane + 32 * i;
-        const float x = sums.x[i] * norm + (mean != nullptr && sum > 0 ? mean[d] : 0.0f);
-        store_number(p.out, p.element, to + d, x);
+    for (float& x : sums) x *= norm;
+    if (p.v_mean != nullptr && sum > 0) {
+        const float* mean = p.v_mean + int64_t{rows.kv_head} * kHeadDim + Rows::dim();
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sums[i] += __ldg(mean + i);
     }
-    if (lane == 0 && p.lse != nullptr)
+    const int64_t to = rows.at(p, row, p.out_token_stride, p.out_head_stride) + Rows::dim();
+    store_eight(p.out, p.element, to, sums);
+    if (Rows::dim() == 0 && p.lse != nullptr)
         p.lse[rows.at(p, row, p.n_heads, 1)] = sum > 0 ? (top + log2f(sum)) / kLog2e : -INFINITY;
 }
 

@@ -19,7 +19,7 @@ struct DecodeWorkspace {
     // [workers] Blocks that have left a result of the head that begins with this worker and goes on
     // in another block.
     int32_t* arrived;
-    float* partials;  // [3 * workers][partial_floats]: work_list.h's two, and one that is whole
+    float* partials;  // [2 * workers][partial_floats]: work_list.h's slots
 };
 
 QUIRE_HOST_DEVICE constexpr int64_t decode_counters(const DecodeParams& p, int32_t workers) {

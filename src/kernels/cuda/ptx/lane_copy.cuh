@@ -22,6 +22,14 @@ __device__ __forceinline__ void copy_16_or_clear(void* to, const void* from) {
 __device__ __forceinline__ void wait_for_copies() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
+// A thread's copies since the last end of a lot, also none, are one more lot.
+__device__ __forceinline__ void end_lot_of_copies() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Until of the thread's lots all but the last one have landed.
+__device__ __forceinline__ void wait_for_lots_but_one() {
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+}
 // Arrives once the thread's copies so far have landed.
 __device__ __forceinline__ void arrive_after_copies(Barrier* barrier) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];"

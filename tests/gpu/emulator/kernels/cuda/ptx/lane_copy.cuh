@@ -12,6 +12,8 @@ inline void copy_16(uint32_t to, const void* from) {
     if (to % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) std::abort();
     std::memcpy(at_shared_address(to), from, 16);
 }
+inline void end_lot_of_copies() {}
+inline void wait_for_lots_but_one() {}
 inline void arrive_after_copies(Barrier* barrier) {
     barrier->arrive();
 }
