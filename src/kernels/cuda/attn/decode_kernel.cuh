@@ -7,6 +7,7 @@
 #include "kernels/cuda/attn/merge.cuh"
 #include "kernels/cuda/attn/warp_state.cuh"
 #include "kernels/cuda/codec/widths.cuh"
+#include "kernels/cuda/ptx/grid.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -16,8 +17,11 @@ struct DecodeShared {
     uint2 q[kWarps][kTiles][kHeadDim / 16][32];  // query rows as operands of the products
     alignas(16) std::byte walks[kWarps][2][sizeof(ChunkWalk)];  // to be brought, and to be read
     WorkList list;
-    // Warps at a head that this block begins with a warp: in the midst of it, or with its first.
-    int32_t arrived[kWarps][2];
+    int32_t block_workers;
+    // Of one request and pass, by more than one worker: one for each that begins with a worker, and
+    // one that began in a block before.
+    SharedHead heads[kWarps + 1];
+    int32_t n_heads;
 
     __device__ ChunkWalk* walk(uint32_t warp, int i) {
         return reinterpret_cast<ChunkWalk*>(walks[warp][i]);
@@ -33,14 +37,12 @@ class DecodeWarp {
     static constexpr int kRows = kRowsOfTile * kTiles;
 
  public:
-    __device__ DecodeWarp(const DecodePlan& plan, const WorkList& list, int32_t block_workers,
-                          Shared* shared, uint32_t slots_at, uint32_t warp)
+    __device__ DecodeWarp(const DecodePlan& plan, Shared* shared, uint32_t slots_at, uint32_t warp)
         : plan_(plan),
           p_(plan.p),
-          list_(list),
-          block_workers_(block_workers),
-          worker_(static_cast<int32_t>(blockIdx.x) * block_workers + static_cast<int32_t>(warp)),
           shared_(*shared),
+          worker_(static_cast<int32_t>(blockIdx.x) * shared->block_workers +
+                  static_cast<int32_t>(warp)),
           now_(*shared->walk(warp, 1)),
           q_(&shared->q[warp][0][0][0]),
           k_table_(true, plan.p.k_bits),
@@ -50,10 +52,9 @@ class DecodeWarp {
         for (int u = 0; u < kUnits; ++u) slots_[u] = feed_.slot(u);
     }
 
-    // All of the worker's segments. The first round reads nothing: while its keys come,
-    // make_ready() is called. Everything stands here once, for instructions come from afar too.
-    template <class MakeReady>
-    __device__ __forceinline__ void run(MakeReady make_ready) {
+    // All of the worker's segments. The first round reads nothing: its keys come while queries do.
+    // Everything stands here once, for instructions come from afar too.
+    __device__ __forceinline__ void run() {
         int32_t last = 0;
         for (int32_t chunk = -kUnits;;) {
             FoundGroup found;
@@ -74,10 +75,7 @@ class DecodeWarp {
             feed_.bring_values(more, found);
             chunk += kUnits;
             if (chunk < last) continue;
-            if (reads)
-                leave_partial();
-            else
-                make_ready();
+            if (reads) leave_partial();
             if (!next_segment()) return;
             last = now_.last;
             load_queries();
@@ -85,9 +83,13 @@ class DecodeWarp {
     }
 
  private:
+    // The one of the keys that were brought last.
     __device__ bool next_segment() {
+        constexpr auto kWords = static_cast<int32_t>(sizeof(ChunkWalk) / 4);
         __syncwarp();
-        if (lane() == 0) now_.next(plan_);
+        for (int32_t i = lane(); i < kWords; i += 32)
+            reinterpret_cast<uint32_t*>(&now_)[i] =
+                reinterpret_cast<const uint32_t*>(&feed_.walk())[i];
         __syncwarp();
         return now_.more;
     }
@@ -101,8 +103,6 @@ class DecodeWarp {
     __device__ void load_queries() {
         using Rows = RowsOfWarp<kHeadDim>;
         constexpr int kPasses = kRows / Rows::kAtOnce, kAhead = kPasses < 4 ? kPasses : 4;
-        const float unit = p_.softcap > 0 ? p_.scale / p_.softcap : p_.scale * kLog2e;
-        const float norm = unit * codec::hot::hadamard_norm(Rows::kBlock);
         const RowsOfPass rows = this->rows();
 #pragma unroll 1
         for (int first = Rows::row(); first < kRows; first += kAhead * Rows::kAtOnce) {
@@ -120,7 +120,7 @@ class DecodeWarp {
                 float x[8];
                 numbers_of(raw[0], p_.element, x);
                 Rows::rotate(x);
-                if (Rows::works()) keep_query(first + i * Rows::kAtOnce, x, norm);
+                if (Rows::works()) keep_query(first + i * Rows::kAtOnce, x, plan_.q_norm);
 #pragma unroll
                 for (int k = 0; k + 1 < kAhead; ++k) raw[k] = raw[k + 1];
             }
@@ -249,56 +249,38 @@ class DecodeWarp {
         return work().partials + slot * partial_floats(kRows, kHeadDim);
     }
 
-    // What this warp has of the segment, to the workspace; from there, by whoever is last, out.
+    // What this warp has of the segment, to the workspace; from there out, if nobody else has any.
     __device__ void leave_partial() {
         const Segment& segment = now_.segment;
         // A worker's last slot is free before its last segment.
-        const int32_t own = segment.whole ? list_.slot_of(worker_, true) : segment.slot;
-        leave_sums(partial_at(own));
-        __syncwarp();
-        if (segment.whole) {
-            merge(1, [&](int32_t) { return partial_at(own); }, nullptr);
+        float* own = partial_at(segment.whole ? shared_.list.slot_of(worker_, true) : segment.slot);
+        leave_sums(own);
+        if (!segment.whole) {
+            if (lane() == 0) list_head(segment);
             return;
         }
-        const SharedHead head(list_, segment, block_workers_);
-        const PartsOfHead blocks = head.of_blocks();
-        PartsOfHead parts = head.in_block();
-        const bool begins = parts.first == head.first_worker;
-        int32_t* counter = shared_.arrived[parts.first % block_workers_] + (begins ? 1 : 0);
+        __syncwarp();
+        using Rows = RowsOfWarp<kHeadDim>;
+        const RowsOfPass rows = this->rows();
 #pragma unroll 1
-        for (bool all = blocks.n == 1;; all = true) {
-            if (parts.n > 1) {
-                if (!arrive_last(counter, parts.n)) return;
-                float* to = partial_at(head.slot(list_, parts.first));
-                merge(
-                    parts.n,
-                    [&](int32_t i) { return partial_at(head.slot(list_, parts.worker(i))); },
-                    all ? nullptr : to);
-            }
-            if (all) return;
-            parts = blocks;
-            counter = work().arrived + head.first_worker;
+        for (int32_t row = Rows::row(); row < kRows; row += Rows::kAtOnce) {
+            RowSums sums = merge_row<kHeadDim, kRows, 1>(1, [&](int32_t) { return own; }, row);
+            write_row<kHeadDim>(p_, rows, row, sums.eight, sums.top, sums.weight);
         }
+        __syncwarp();
     }
 
-    // To a partial result, or to out if there is none.
-    template <class Part>
-    __device__ void merge(int32_t n, Part part, float* to) {
-        const RowsOfPass rows = this->rows();
-        using Rows = RowsOfWarp<kHeadDim>;
-        merge_parts<kHeadDim, kRows>(
-            n, part, [&](int32_t row, float(&sums)[8], float top, float weight) {
-                if (to == nullptr) {
-                    write_row<kHeadDim>(p_, rows, row, sums, top, weight);
-                } else if (Rows::works()) {
-                    auto* at = reinterpret_cast<float4*>(to + row * kHeadDim + Rows::dim());
-                    at[0] = {sums[0], sums[1], sums[2], sums[3]};
-                    at[1] = {sums[4], sums[5], sums[6], sums[7]};
-                    if (Rows::dim() != 0) return;
-                    to[kRows * kHeadDim + row] = top;
-                    to[kRows * (kHeadDim + 1) + row] = weight;
-                }
-            });
+    // For merge_heads(): by the first of this block's workers that has a part of the head.
+    __device__ void list_head(const Segment& segment) {
+        const WorkList& list = shared_.list;
+        const int32_t begin = list.first_tile_of(segment.request, segment.head);
+        const int32_t block = static_cast<int32_t>(blockIdx.x) * shared_.block_workers;
+        const int32_t first_worker = list.worker_of(begin), first = max(first_worker, block);
+        if (first != worker_) return;
+        const int32_t last_worker = list.worker_of(begin + list.tiles_of_head(segment.request) - 1);
+        const int32_t last = min(last_worker, block + shared_.block_workers - 1);
+        shared_.heads[atomicAdd(&shared_.n_heads, 1)] = {
+            segment.request, segment.head, first_worker, last_worker, first, last, false};
     }
 
     __device__ void leave_sums(float* to) const {
@@ -338,9 +320,8 @@ class DecodeWarp {
 
     const DecodePlan& plan_;
     const DecodeParams& p_;
-    const WorkList& list_;  // in shared memory
-    const int32_t block_workers_, worker_;
     Shared& shared_;
+    const int32_t worker_;
     ChunkWalk& now_;
     uint2* const q_;  // [kTiles][steps][32]
     const LevelTable k_table_, v_table_;
@@ -358,30 +339,26 @@ __global__ void __launch_bounds__(32 * decode_warps(kHeadDim, kTiles), 1)
     using Shared = DecodeShared<kHeadDim, kTiles>;
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared() + plan.table_bytes);
     std::byte* slots = dynamic_shared() + plan.table_bytes + kDecodeSharedBytes<kHeadDim, kTiles>;
-    const DecodeWorkspace work = divide_workspace(plan.p, plan.workers_max);
-    // As few warps of each block as have a tile each, so that all blocks work.
-    const int32_t heads = plan.p.kv_heads * plan.passes;
-    const auto blocks = static_cast<int32_t>(gridDim.x);
-    const int32_t tiles = work.first_tiles[plan.p.n_requests] * heads;
-    const int32_t each = max(1, min(plan.warps, (tiles + blocks - 1) / blocks));
-    const WorkList list(work.first_tiles, plan.p.n_requests, heads, each * blocks);
-
     const uint32_t warp = threadIdx.x / 32;
-    const int32_t worker = static_cast<int32_t>(blockIdx.x) * each + static_cast<int32_t>(warp);
-    const bool works = static_cast<int32_t>(warp) < each && worker < list.busy();
-    if (threadIdx.x == 0) shared.list = list;
-    if (threadIdx.x < 2 * Shared::kWarps) {
-        shared.arrived[threadIdx.x / 2][threadIdx.x % 2] = 0;
+    fill_table(plan.p.k_bits, plan.p.v_bits);
+    wait_for_kernels_before();
+    if (threadIdx.x == 0) {
+        const DecodeHead& head = *divide_workspace(plan.p, plan.workers_max).head;
+        shared.list = head.list;
+        shared.block_workers = head.block_workers;
+        shared.n_heads = 0;
     }
-    if (threadIdx.x % 32 < 2)
-        *shared.walk(warp, static_cast<int>(threadIdx.x % 32)) =
-            ChunkWalk(list, works ? worker : list.busy());
     __syncthreads();
-    DecodeWarp<kHeadDim, kTiles>(plan, shared.list, each, &shared, shared_address(slots), warp)
-        .run([&] {
-            fill_table(plan.p.k_bits, plan.p.v_bits);
-            __syncthreads();
-        });
+    const int32_t each = shared.block_workers;
+    const int32_t worker = static_cast<int32_t>(blockIdx.x) * each + static_cast<int32_t>(warp);
+    if (static_cast<int32_t>(warp) < each && worker < shared.list.busy()) {
+        if (threadIdx.x % 32 == 0) *shared.walk(warp, 0) = ChunkWalk(shared.list, worker);
+        __syncwarp();
+        DecodeWarp<kHeadDim, kTiles>(plan, &shared, shared_address(slots), warp).run();
+    }
+    __syncthreads();
+    merge_heads<kHeadDim, kRowsOfTile * kTiles, Shared::kWarps>(plan, shared.list, each,
+                                                                shared.heads, shared.n_heads);
 }
 
 template <int kHeadDim, int kTiles>
@@ -401,6 +378,8 @@ DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
     plan.per_group =
         ((1u << 22) + static_cast<uint32_t>(plan.group) - 1) / static_cast<uint32_t>(plan.group);
     plan.workers_max = blocks * kWarps;
+    plan.q_norm = (p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e) *
+                  codec::hot::hadamard_norm(codec::hot::hadamard_block(kHeadDim));
     plan.tile_tokens = kUnits * kChunkKeys;
     plan.table_bytes = has_table(p.k_bits) || has_table(p.v_bits) ? kTableBytes : 0;
     plan.slot_bytes = Map::slot_bytes(p.k_bits, p.v_bits);
@@ -426,8 +405,9 @@ int launch_decode(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
     const auto kernel = decode_kernel<kHeadDim, kTiles>;
     static std::atomic<uint64_t> allowed{0};
     if (const int e = allow_shared(reinterpret_cast<const void*>(kernel), &allowed)) return e;
-    launch_prepare(plan, stream);
-    return launch_kernel(kernel, blocks, 32 * decode_warps(kHeadDim, kTiles), shared, stream, plan);
+    if (const int e = launch_prepare(plan, blocks, stream)) return e;
+    return launch_dependent(kernel, blocks, 32 * decode_warps(kHeadDim, kTiles), shared, stream,
+                            plan);
 }
 
 }  // namespace quire::kernels::cuda

@@ -44,6 +44,11 @@ const char* decode_supports(const DecodeParams& p) {
         p.pages == nullptr || p.workspace == nullptr)
         return "q, out, lengths, blocks, pages and workspace must be given";
     if (!is_aligned(p.workspace, 128)) return "the workspace must be aligned to 128 bytes";
+    const int64_t vector = p.element == Numbers::f32 ? 4 : 8;  // numbers
+    if (!is_aligned(p.q, 16) || !is_aligned(p.out, 16) || p.q_token_stride % vector != 0 ||
+        p.q_head_stride % vector != 0 || p.out_token_stride % vector != 0 ||
+        p.out_head_stride % vector != 0)
+        return "q and out must be aligned to 16 bytes, and so must their strides";
     if (const char* why = check_page_alignment(p.pages, p.block_stride, p.head_stride)) return why;
     const auto page = static_cast<int64_t>(
         codec::hot::page_bytes({p.k_bits, p.v_bits, static_cast<uint32_t>(p.head_dim),
@@ -56,7 +61,8 @@ const char* decode_supports(const DecodeParams& p) {
 size_t decode_workspace_bytes(const DecodeParams& p, int32_t blocks) {
     const int32_t tiles = row_tiles(p.head_dim, rows_of_head(p));
     const int32_t workers = blocks * decode_warps(p.head_dim, tiles);
-    return static_cast<size_t>(decode_counters(p, workers)) * sizeof(int32_t) +
+    return static_cast<size_t>(kDecodeHeadBytes) +
+           static_cast<size_t>(decode_counters(p, workers)) * sizeof(int32_t) +
            static_cast<size_t>(2 * workers * partial_floats(kRowsOfTile * tiles, p.head_dim)) *
                sizeof(float);
 }

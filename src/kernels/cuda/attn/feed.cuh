@@ -73,6 +73,8 @@ class Feed {
     __device__ Feed(const DecodePlan& plan, ChunkWalk* walk, uint32_t slots_at)
         : plan_(plan), walk_(walk), slots_at_(slots_at) {}
 
+    // At the chunk that was found last.
+    __device__ __forceinline__ const ChunkWalk& walk() const { return *walk_; }
     __device__ __forceinline__ uint32_t slot(int u) const {
         return slots_at_ + static_cast<uint32_t>(u) * plan_.slot_bytes;
     }

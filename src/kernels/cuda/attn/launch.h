@@ -61,6 +61,7 @@ struct DecodePlan {
     int32_t warps = 0;         // of a block, that have slots
     int32_t tile_tokens = 0;   // of the work list
     int32_t workers_max = 0;   // in all
+    float q_norm = 0;          // what queries are multiplied by
     uint32_t table_bytes = 0;  // of levels
     uint32_t slot_bytes = 0;
     uint32_t slot_values = 0;  // offset of V in a slot
@@ -73,7 +74,7 @@ struct DecodePlan {
 };
 
 // Queues the kernel that makes the work list.
-void launch_prepare(const DecodePlan& plan, CUstream_st* stream);
+int launch_prepare(const DecodePlan& plan, int32_t blocks, CUstream_st* stream);
 
 // Lets a kernel have as much dynamic shared memory as there is, and makes sure that it begins where
 // the kernel takes it to. Asking the driver takes longer than a short decode: once for every device

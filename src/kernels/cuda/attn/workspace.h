@@ -6,6 +6,7 @@
 
 #include "base/host_device.h"
 #include "kernels/cuda/attn/decode.h"
+#include "kernels/cuda/sched/work_list.h"
 
 namespace quire::kernels::cuda {
 
@@ -14,21 +15,31 @@ QUIRE_HOST_DEVICE constexpr int64_t partial_floats(int32_t rows, int32_t head_di
     return int64_t{rows} * (head_dim + 2);
 }
 
+// What the kernel that makes the work list leaves for the one that attends.
+struct DecodeHead {
+    WorkList list;
+    int32_t block_workers;  // warps of a block that are workers
+};
+
 struct DecodeWorkspace {
-    int32_t* first_tiles;  // [n_requests + 1]
+    DecodeHead* head;
     // [workers] Blocks that have left a result of the head that begins with this worker and goes on
     // in another block.
     int32_t* arrived;
-    float* partials;  // [2 * workers][partial_floats]: work_list.h's slots
+    int32_t* first_tiles;  // [n_requests + 1]
+    float* partials;       // [2 * workers][partial_floats]: work_list.h's slots
 };
 
 QUIRE_HOST_DEVICE constexpr int64_t decode_counters(const DecodeParams& p, int32_t workers) {
     return (int64_t{p.n_requests} + 1 + workers + 31) / 32 * 32;
 }
+inline constexpr int64_t kDecodeHeadBytes = 128;
+static_assert(sizeof(DecodeHead) <= kDecodeHeadBytes);
 
 QUIRE_HOST_DEVICE inline DecodeWorkspace divide_workspace(const DecodeParams& p, int32_t workers) {
-    auto* counters = static_cast<int32_t*>(p.workspace);
-    return {counters, counters + p.n_requests + 1,
+    auto* memory = static_cast<std::byte*>(p.workspace);
+    auto* counters = reinterpret_cast<int32_t*>(memory + kDecodeHeadBytes);
+    return {reinterpret_cast<DecodeHead*>(memory), counters, counters + workers,
             reinterpret_cast<float*>(counters + decode_counters(p, workers))};
 }
 

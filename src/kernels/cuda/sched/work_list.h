@@ -8,10 +8,6 @@
 // leaves two partial results at most, its first segment and its last, so that scratch grows with
 // workers, not with keys.
 //
-// Multiprocessors do not get as much of the memory as each other: some end a quarter earlier. So a
-// list may keep a fifth of the tiles back, in small ranges that whoever has ended takes one after
-// the other. Each of those is a worker like the others in all that follows, whoever works on it.
-//
 // Source of the idea: stream-K decomposition (Osama et al. 2023), for attention LeanAttention
 // (Sanovar et al. 2024).
 #pragma once
@@ -55,51 +51,30 @@ struct Segment {
 
 // Tiles of a batch and who has them. REQUIRES: fewer than 2^31 tiles in all.
 class WorkList {
-    // A range is so small a part of what a worker has. Less than two tiles would not be worth it.
-    static constexpr int32_t kRangesOfShare = 12;
-
  public:
     WorkList() = default;
     // first_tiles[r]: tiles of one KV head in all requests before r; first_tiles[n_requests]: in
     // all. It is kept.
     QUIRE_HOST_DEVICE constexpr WorkList(const int32_t* first_tiles, int32_t n_requests,
-                                         int32_t n_heads, int32_t n_workers,
-                                         bool keeps_back = false)
+                                         int32_t n_heads, int32_t n_workers)
         : first_tiles_(first_tiles), n_requests_(n_requests), n_heads_(n_heads) {
         const int32_t tiles = first_tiles[n_requests] * n_heads;
         busy_ = n_workers < tiles ? n_workers : tiles;
         each_ = busy_ == 0 ? 0 : tiles / busy_;
         more_ = busy_ == 0 ? 0 : tiles % busy_;
-        split_ = tiles;
-        if (!keeps_back || each_ < kRangesOfShare * 2) return;
-        range_ = (tiles - 1) / (kRangesOfShare * busy_) + 1;
-        each_ = each_ - each_ / 5;
-        more_ = 0;
-        split_ = each_ * busy_;
     }
 
     QUIRE_HOST_DEVICE constexpr int32_t tiles() const {
         return first_tiles_[n_requests_] * n_heads_;
     }
-    // Workers that have tiles from the beginning: the first ones.
+    // Workers that have tiles: the first ones.
     QUIRE_HOST_DEVICE constexpr int32_t busy() const { return busy_; }
-    // All that have tiles: those, and ranges that were kept back.
-    QUIRE_HOST_DEVICE constexpr int32_t n_workers() const {
-        return busy_ + (tiles() - split_ + range_ - 1) / range_;
-    }
-    // Of lists for `workers`, at most.
-    QUIRE_HOST_DEVICE static constexpr int32_t most_workers(int32_t workers, bool keeps_back) {
-        return keeps_back ? 4 * workers : workers;
-    }
-    // REQUIRES: worker <= n_workers().
+    // REQUIRES: worker <= busy().
     QUIRE_HOST_DEVICE constexpr int32_t first_of(int32_t worker) const {
-        if (worker <= busy_) return worker * each_ + (worker < more_ ? worker : more_);
-        const int32_t rest = tiles() - split_, before = (worker - busy_) * range_;
-        return split_ + (before < rest ? before : rest);
+        return worker * each_ + (worker < more_ ? worker : more_);
     }
     // Which worker has the tile. REQUIRES: 0 <= tile < tiles().
     QUIRE_HOST_DEVICE constexpr int32_t worker_of(int32_t tile) const {
-        if (tile >= split_) return busy_ + (tile - split_) / range_;
         const int32_t larger = more_ * (each_ + 1);  // tiles of workers that have one more
         return tile < larger ? tile / (each_ + 1) : more_ + (tile - larger) / each_;
     }
@@ -140,16 +115,14 @@ class WorkList {
     int32_t n_requests_ = 0, n_heads_ = 0;
     int32_t busy_ = 0;
     int32_t each_ = 0, more_ = 0;  // the first `more_` workers have one tile more than each_
-    int32_t split_ = 0;            // tiles from here on are kept back,
-    int32_t range_ = 1;            // so many in a range
 };
 
-// A worker's segments, one after the other; none if there is no such worker.
+// A worker's segments, one after the other.
 class SegmentWalker {
  public:
     QUIRE_HOST_DEVICE constexpr SegmentWalker(const WorkList& list, int32_t worker)
         : list_(list), worker_(worker) {
-        if (worker >= list.n_workers()) return;
+        if (worker >= list.busy()) return;
         next_ = list.first_of(worker);
         end_ = list.first_of(worker + 1);
         request_ = list.request_of(next_);

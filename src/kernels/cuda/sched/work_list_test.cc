@@ -18,18 +18,14 @@ std::vector<int32_t> first_tiles(const std::vector<int32_t>& tiles) {
 
 // Every tile once, as many for each worker, partial results at places of their own, and as many
 // workers to a merge as it waits for.
-void check_list(const std::vector<int32_t>& tiles, int32_t n_heads, int32_t n_workers,
-                bool keeps_back) {
+void check_list(const std::vector<int32_t>& tiles, int32_t n_heads, int32_t n_workers) {
     const std::vector<int32_t> first = first_tiles(tiles);
     const auto n_requests = static_cast<int32_t>(tiles.size());
-    const WorkList list(first.data(), n_requests, n_heads, n_workers, keeps_back);
-    const int32_t most = WorkList::most_workers(n_workers, keeps_back);
-    ASSERT_LE(list.n_workers(), most);
-    ASSERT_LE(list.busy(), n_workers);
+    const WorkList list(first.data(), n_requests, n_heads, n_workers);
     std::map<std::pair<int32_t, int32_t>, std::vector<bool>> seen;
     std::map<std::pair<int32_t, int32_t>, int32_t> shares;
     std::set<int32_t> slots;
-    for (int32_t w = 0; w < most; ++w) {
+    for (int32_t w = 0; w < n_workers; ++w) {
         SegmentWalker walker(list, w);
         Segment s;
         int64_t own = 0;
@@ -48,14 +44,12 @@ void check_list(const std::vector<int32_t>& tiles, int32_t n_heads, int32_t n_wo
             ++shares[{s.request, s.head}];
             ASSERT_EQ(s.whole, list.workers_of(s.request, s.head) == 1);
             if (s.whole) continue;
-            ASSERT_LT(s.slot, 2 * most);
+            ASSERT_LT(s.slot, 2 * n_workers);
             ASSERT_TRUE(slots.insert(s.slot).second) << "two partial results at one place";
         }
         const int64_t fair = list.busy() == 0 ? 0 : list.tiles() / list.busy();
-        const bool cut = list.n_workers() > list.busy();
-        const bool begins = w < list.busy(), any = w < list.n_workers();
-        ASSERT_GE(own, begins ? (cut ? fair * 3 / 4 : fair) : any ? 1 : 0);
-        ASSERT_LE(own, begins ? fair + 1 : any ? fair / 12 + 1 : 0);
+        ASSERT_GE(own, w < list.busy() ? fair : 0);
+        ASSERT_LE(own, w < list.busy() ? fair + 1 : 0);
     }
     for (int32_t r = 0; r < n_requests; ++r) {
         for (int32_t h = 0; h < n_heads; ++h) {
@@ -74,30 +68,16 @@ TEST(WorkList, CoversEveryTileOnceAndEvenly) {
         const uint64_t most = 1 + rng() % 200;
         for (int32_t& n : tiles) n = rng() % 8 == 0 ? 0 : static_cast<int32_t>(rng() % most + 1);
         ASSERT_NO_FATAL_FAILURE(check_list(tiles, static_cast<int32_t>(1 + rng() % 16),
-                                           static_cast<int32_t>(1 + rng() % 300), round % 2 == 1));
+                                           static_cast<int32_t>(1 + rng() % 300)));
     }
 }
 
 TEST(WorkList, OfNothingOneTileAndVeryManyTiles) {
-    for (const bool keeps_back : {false, true}) {
-        check_list({}, 8, 132, keeps_back);
-        check_list({0, 0, 0}, 8, 132, keeps_back);
-        check_list({1}, 1, 132, keeps_back);
-        check_list({1, 0, 1}, 2, 1, keeps_back);
-        check_list({100'000, 1}, 8, 264, keeps_back);
-    }
-}
-
-TEST(WorkList, KeepsAFifthBackWhereThereIsEnough) {
-    const auto kept = [&](const int32_t* from) {
-        const WorkList list(from, 1, 1, 100, true);
-        return list.tiles() - list.first_of(list.busy());
-    };
-    const std::vector<int32_t> few = {0, 24 * 100 - 1}, enough = {0, 24 * 100}, more = {0, 6250};
-    EXPECT_EQ(kept(few.data()), 0);
-    EXPECT_EQ(kept(enough.data()), 400);
-    EXPECT_EQ(kept(more.data()), 1250);
-    EXPECT_EQ(WorkList(more.data(), 1, 1, 100, true).n_workers(), 100 + 209);
+    check_list({}, 8, 132);
+    check_list({0, 0, 0}, 8, 132);
+    check_list({1}, 1, 132);
+    check_list({1, 0, 1}, 2, 1);
+    check_list({100'000, 1}, 8, 264);
 }
 
 TEST(WorkList, CountsUpToItsLimit) {
@@ -107,9 +87,6 @@ TEST(WorkList, CountsUpToItsLimit) {
     EXPECT_EQ(list.tiles(), 2'147'483'520);
     EXPECT_EQ(list.worker_of(list.tiles() - 1), 2047);
     for (int32_t w = 0; w < 2048; ++w) ASSERT_EQ(list.worker_of(list.first_of(w)), w);
-    const WorkList kept(first.data(), 1, 128, 2048, true);
-    EXPECT_EQ(kept.first_of(kept.n_workers()), kept.tiles());
-    EXPECT_EQ(kept.worker_of(kept.tiles() - 1), kept.n_workers() - 1);
 }
 
 TEST(WorkList, SpansFollowTheWindowOfTheFirstQuery) {

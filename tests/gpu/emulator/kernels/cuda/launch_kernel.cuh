@@ -10,6 +10,12 @@ int launch_kernel(void (*kernel)(Params...), int32_t blocks, int32_t threads, si
     return 0;
 }
 
+template <class... Params, class... Arguments>
+int launch_dependent(void (*kernel)(Params...), int32_t blocks, int32_t threads,
+                     size_t shared_bytes, CUstream_st* stream, const Arguments&... arguments) {
+    return launch_kernel(kernel, blocks, threads, shared_bytes, stream, arguments...);
+}
+
 inline std::byte* dynamic_shared() {
     return emulator::dynamic_shared();
 }
