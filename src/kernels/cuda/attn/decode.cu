@@ -1,39 +1,7 @@
 #include "kernels/cuda/attn/launch.h"
-#include "kernels/cuda/attn/workspace.h"
-#include "kernels/cuda/launch_kernel.cuh"
-#include "kernels/cuda/ptx/grid.cuh"
 #include "kernels/cuda/ptx/shared.cuh"
-#include "kernels/cuda/sched/count_tiles.cuh"
 
 namespace quire::kernels::cuda {
-namespace {
-
-// One block: the work list, and counters that are zero.
-__global__ void __launch_bounds__(kCountThreads)
-    prepare_decode(const __grid_constant__ DecodePlan plan, int32_t blocks) {
-    let_next_kernel_start();
-    const DecodeParams& p = plan.p;
-    const DecodeWorkspace work = divide_workspace(p, plan.workers_max);
-    count_tiles(
-        p.n_requests, [&](int32_t r) { return tiles_of(keys_of(p, r), plan.tile_tokens); },
-        work.first_tiles);
-    __syncthreads();
-    // As few warps of each block as have a tile each, so that all blocks work.
-    const int32_t heads = p.kv_heads * plan.passes;
-    const int32_t tiles = work.first_tiles[p.n_requests] * heads;
-    const int32_t each = max(1, min(plan.warps, (tiles + blocks - 1) / blocks));
-    const WorkList list(work.first_tiles, p.n_requests, heads, each * blocks);
-    if (threadIdx.x == 0) *work.head = {list, each};
-    for (auto i = static_cast<int32_t>(threadIdx.x); i < list.busy(); i += kCountThreads)
-        work.arrived[i] = 0;
-}
-
-}  // namespace
-
-int launch_prepare(const DecodePlan& plan, int32_t blocks, CUstream_st* stream) {
-    return launch_kernel(prepare_decode, 1, kCountThreads, 0, stream, plan, blocks);
-}
-
 int allow_shared(const void* kernel, std::atomic<uint64_t>* done) {
     int device = 0, reserved = 0;
     cudaFuncAttributes attributes;

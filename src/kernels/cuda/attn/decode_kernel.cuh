@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/cuda/attn/merge.cuh"
+#include "kernels/cuda/attn/prepare.cuh"
 #include "kernels/cuda/attn/warp_state.cuh"
 #include "kernels/cuda/codec/widths.cuh"
 #include "kernels/cuda/ptx/grid.cuh"
@@ -100,45 +101,16 @@ class DecodeWarp {
         return {plan_, now_.segment.request, now_.kv_head, now_.pass * kRows};
     }
 
-    __device__ void load_queries() {
-        using Rows = RowsOfWarp<kHeadDim>;
-        constexpr int kPasses = kRows / Rows::kAtOnce, kAhead = kPasses < 4 ? kPasses : 4;
-        const RowsOfPass rows = this->rows();
-#pragma unroll 1
-        for (int first = Rows::row(); first < kRows; first += kAhead * Rows::kAtOnce) {
-            RawEight raw[kAhead] = {};
+    __device__ __forceinline__ void load_queries() {
+        constexpr int kVectors = QueryOperands<kHeadDim, kTiles>::kWords / 4;
+        const int64_t of =
+            int64_t{now_.segment.request} * p_.kv_heads * plan_.passes + now_.segment.head;
+        const auto* from = reinterpret_cast<const uint4*>(work().queries) + of * kVectors;
 #pragma unroll
-            for (int i = 0; i < kAhead; ++i) {
-                const int row = first + i * Rows::kAtOnce;
-                if (!Rows::works() || !rows.has(row)) continue;
-                raw[i] =
-                    load_eight(p_.q, p_.element,
-                               rows.at(p_, row, p_.q_token_stride, p_.q_head_stride) + Rows::dim());
-            }
-#pragma unroll 1
-            for (int i = 0; i < kAhead; ++i) {
-                float x[8];
-                numbers_of(raw[0], p_.element, x);
-                Rows::rotate(x);
-                if (Rows::works()) keep_query(first + i * Rows::kAtOnce, x, plan_.q_norm);
-#pragma unroll
-                for (int k = 0; k + 1 < kAhead; ++k) raw[k] = raw[k + 1];
-            }
-        }
+        for (int i = 0; i < kVectors; i += 32)
+            reinterpret_cast<uint4*>(q_)[i + lane()] = __ldcg(from + i + lane());
         __syncwarp();
         state_.clear();
-    }
-    // Eight dimensions of a row, times norm, to where they are operands: word i of a lane t of the
-    // product's, and of a half of the step.
-    __device__ __forceinline__ void keep_query(int32_t row, const float (&x)[8], float norm) {
-        const int32_t dim = RowsOfWarp<kHeadDim>::dim(), half = dim / 8 % 2;
-        const int32_t step = row / kRowsOfTile * Map::kSteps + dim / 16;
-        auto* words = reinterpret_cast<uint32_t*>(q_) + (step * 32 + row % kRowsOfTile * 4) * 2;
-        const int32_t apart = p_.k_bits == 8 ? 2 : 1;
-        words += half * (p_.k_bits == 8 ? 1 : 4);
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            words[i * apart] = f16_pair(x[2 * i] * norm, x[2 * i + 1] * norm);
     }
 
     __device__ __forceinline__ void weigh_keys(const KeySpan& keys, int32_t token,
@@ -244,7 +216,7 @@ class DecodeWarp {
         }
     }
 
-    __device__ DecodeWorkspace work() const { return divide_workspace(p_, plan_.workers_max); }
+    __device__ DecodeWorkspace work() const { return divide_workspace(plan_); }
     __device__ float* partial_at(int32_t slot) const {
         return work().partials + slot * partial_floats(kRows, kHeadDim);
     }
@@ -343,7 +315,7 @@ __global__ void __launch_bounds__(32 * decode_warps(kHeadDim, kTiles), 1)
     fill_table(plan.p.k_bits, plan.p.v_bits);
     wait_for_kernels_before();
     if (threadIdx.x == 0) {
-        const DecodeHead& head = *divide_workspace(plan.p, plan.workers_max).head;
+        const DecodeHead& head = *divide_workspace(plan).head;
         shared.list = head.list;
         shared.block_workers = head.block_workers;
         shared.n_heads = 0;
@@ -405,7 +377,7 @@ int launch_decode(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
     const auto kernel = decode_kernel<kHeadDim, kTiles>;
     static std::atomic<uint64_t> allowed{0};
     if (const int e = allow_shared(reinterpret_cast<const void*>(kernel), &allowed)) return e;
-    if (const int e = launch_prepare(plan, blocks, stream)) return e;
+    if (const int e = launch_prepare<kHeadDim, kTiles>(plan, blocks, stream)) return e;
     return launch_dependent(kernel, blocks, 32 * decode_warps(kHeadDim, kTiles), shared, stream,
                             plan);
 }

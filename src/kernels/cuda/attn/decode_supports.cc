@@ -62,7 +62,8 @@ size_t decode_workspace_bytes(const DecodeParams& p, int32_t blocks) {
     const int32_t tiles = row_tiles(p.head_dim, rows_of_head(p));
     const int32_t workers = blocks * decode_warps(p.head_dim, tiles);
     return static_cast<size_t>(kDecodeHeadBytes) +
-           static_cast<size_t>(decode_counters(p, workers)) * sizeof(int32_t) +
+           static_cast<size_t>(decode_query_words(p, passes_of(p)) + decode_counters(p, workers)) *
+               sizeof(int32_t) +
            static_cast<size_t>(2 * workers * partial_floats(kRowsOfTile * tiles, p.head_dim)) *
                sizeof(float);
 }

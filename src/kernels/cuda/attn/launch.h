@@ -73,9 +73,6 @@ struct DecodePlan {
     uint32_t group_shift = 0;  // a page has 2^group_shift groups of 16 tokens
 };
 
-// Queues the kernel that makes the work list.
-int launch_prepare(const DecodePlan& plan, int32_t blocks, CUstream_st* stream);
-
 // Lets a kernel have as much dynamic shared memory as there is, and makes sure that it begins where
 // the kernel takes it to. Asking the driver takes longer than a short decode: once for every device
 // is enough, and `done` says for which. Returns the CUDA runtime's error code, 0 for none.

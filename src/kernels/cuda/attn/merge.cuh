@@ -118,7 +118,7 @@ __device__ __forceinline__ void merge_heads(const DecodePlan& plan, const WorkLi
                                             int32_t n_heads) {
     using Rows = RowsOfWarp<kHeadDim>;
     constexpr int32_t kPasses = kRows / Rows::kAtOnce;
-    const DecodeWorkspace work = divide_workspace(plan.p, plan.workers_max);
+    const DecodeWorkspace work = divide_workspace(plan);
 #pragma unroll 1
     for (bool of_blocks = false;; of_blocks = true) {
 #pragma unroll 1

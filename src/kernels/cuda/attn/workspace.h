@@ -5,8 +5,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
-#include "kernels/cuda/attn/decode.h"
-#include "kernels/cuda/sched/work_list.h"
+#include "kernels/cuda/attn/launch.h"
 
 namespace quire::kernels::cuda {
 
@@ -23,6 +22,7 @@ struct DecodeHead {
 
 struct DecodeWorkspace {
     DecodeHead* head;
+    uint32_t* queries;  // [n_requests][heads and passes][QueryOperands of attn/prepare.cuh]
     // [workers] Blocks that have left a result of the head that begins with this worker and goes on
     // in another block.
     int32_t* arrived;
@@ -33,14 +33,19 @@ struct DecodeWorkspace {
 QUIRE_HOST_DEVICE constexpr int64_t decode_counters(const DecodeParams& p, int32_t workers) {
     return (int64_t{p.n_requests} + 1 + workers + 31) / 32 * 32;
 }
+// All rows of a pass, also those that there are not.
+QUIRE_HOST_DEVICE constexpr int64_t decode_query_words(const DecodeParams& p, int32_t passes) {
+    return int64_t{p.n_requests} * p.kv_heads * passes * rows_at_once(p) * p.head_dim / 2;
+}
 inline constexpr int64_t kDecodeHeadBytes = 128;
 static_assert(sizeof(DecodeHead) <= kDecodeHeadBytes);
 
-QUIRE_HOST_DEVICE inline DecodeWorkspace divide_workspace(const DecodeParams& p, int32_t workers) {
-    auto* memory = static_cast<std::byte*>(p.workspace);
-    auto* counters = reinterpret_cast<int32_t*>(memory + kDecodeHeadBytes);
-    return {reinterpret_cast<DecodeHead*>(memory), counters, counters + workers,
-            reinterpret_cast<float*>(counters + decode_counters(p, workers))};
+QUIRE_HOST_DEVICE inline DecodeWorkspace divide_workspace(const DecodePlan& plan) {
+    auto* memory = static_cast<std::byte*>(plan.p.workspace);
+    auto* queries = reinterpret_cast<uint32_t*>(memory + kDecodeHeadBytes);
+    auto* counters = reinterpret_cast<int32_t*>(queries + decode_query_words(plan.p, plan.passes));
+    return {reinterpret_cast<DecodeHead*>(memory), queries, counters, counters + plan.workers_max,
+            reinterpret_cast<float*>(counters + decode_counters(plan.p, plan.workers_max))};
 }
 
 }  // namespace quire::kernels::cuda
