@@ -14,6 +14,8 @@
 #include "check.h"
 #include "codec/hot/hot.h"
 #include "codec/hot/scale.h"
+#include "codec/raw16/raw16.h"
+#include "core/half.h"
 #include "device_memory.h"
 
 namespace quire {
@@ -22,10 +24,12 @@ namespace {
 using gpu_testing::DeviceArray;
 using kernels::cuda::DecodeParams;
 using kernels::cuda::Numbers;
+using kernels::cuda::PagesHold;
 
 struct Case {
     int32_t head_dim = 128, kv_heads = 2, group = 4, n_queries = 1, block_tokens = 64;
     int k_bits = 4, v_bits = 4;
+    PagesHold hold = PagesHold::codes;
     int32_t window = 0;
     float softcap = 0;
     std::vector<int32_t> lengths = {1, 31, 32, 33, 700, 5000};
@@ -45,7 +49,8 @@ class World {
     World(const Case& c, uint64_t seed) : c_(c), rng_(seed) {
         shape_ = {c.k_bits, c.v_bits, static_cast<uint32_t>(c.head_dim),
                   static_cast<uint32_t>(c.block_tokens)};
-        page_bytes_ = codec::hot::page_bytes(shape_);
+        page_bytes_ = is_codes() ? codec::hot::page_bytes(shape_)
+                                 : size_t{4} * shape_.head_dim * shape_.tokens;
         const int32_t most = *std::max_element(c.lengths.begin(), c.lengths.end());
         table_stride_ = (most + c.block_tokens - 1) / c.block_tokens + 1;
         make_tables();
@@ -117,6 +122,7 @@ class World {
         p.table_stride = table_stride_;
         p.block_stride = static_cast<int64_t>(page_bytes_) * c_.kv_heads;
         p.head_stride = static_cast<int64_t>(page_bytes_);
+        p.pages_hold = c_.hold;
         p.k_bits = c_.k_bits;
         p.v_bits = c_.v_bits;
         return p;
@@ -158,7 +164,29 @@ class World {
         for (std::byte& b : pages_) b = static_cast<std::byte>(rng_());
         for (size_t r = 0; r < c_.lengths.size(); ++r)
             for (int32_t b = 0; b < blocks_of(r); ++b)
-                for (int32_t h = 0; h < c_.kv_heads; ++h) make_scales(r, b, h);
+                for (int32_t h = 0; h < c_.kv_heads; ++h)
+                    is_codes() ? make_scales(r, b, h) : make_numbers(r, b, h);
+    }
+
+    bool is_codes() const { return c_.hold == PagesHold::codes; }
+    Element element() const { return c_.hold == PagesHold::bf16 ? Element::bf16 : Element::f16; }
+
+    // K about 1 in size, V about 4; NaNs where no token is.
+    void make_numbers(size_t request, int32_t b, int32_t kv_head) {
+        const auto block =
+            tables_[request * static_cast<size_t>(table_stride_) + static_cast<size_t>(b)];
+        const codec::Geometry g = {shape_.head_dim, 1, shape_.tokens, element()};
+        auto* numbers = reinterpret_cast<uint16_t*>(page(block, kv_head));
+        std::normal_distribution<float> normal;
+        for (uint32_t t = 0; t < shape_.tokens; ++t) {
+            const bool used = b * c_.block_tokens + static_cast<int32_t>(t) < c_.lengths[request];
+            for (uint32_t d = 0; d < shape_.head_dim; ++d) {
+                numbers[codec::raw16::k_at(g, t, d)] =
+                    used ? from_f32(g.element, normal(rng_)) : uint16_t{0xffff};
+                numbers[codec::raw16::v_at(g, t, d)] =
+                    used ? from_f32(g.element, 4 * normal(rng_)) : uint16_t{0xffff};
+            }
+        }
     }
 
     // Numbers of K about 1 and of V about 4 in size, some rows far from that, some zero.
@@ -193,7 +221,7 @@ class World {
         for (int32_t b = 0; b < blocks_of(request); ++b) {
             codec::DecodePage job;
             job.spec = {3, static_cast<uint8_t>(c_.k_bits), static_cast<uint8_t>(c_.v_bits), 0, 1};
-            job.geometry = {shape_.head_dim, 1, shape_.tokens, Element::f16};
+            job.geometry = {shape_.head_dim, 1, shape_.tokens, element()};
             const auto block =
                 tables_[request * static_cast<size_t>(table_stride_) + static_cast<size_t>(b)];
             job.page = const_cast<World*>(this)->page(block, kv_head);
@@ -201,7 +229,7 @@ class World {
             job.v = job.k + d;
             job.k_stride = job.v_stride = 2 * d;
             job.last = shape_.tokens;
-            codec::hot::ref_decode(job);
+            is_codes() ? codec::hot::ref_decode(job) : codec::raw16::ref_decode(job);
         }
         return kv;
     }
@@ -322,6 +350,28 @@ QUIRE_GPU_TEST(decode_windows_and_soft_caps) {
                             .softcap = cap,
                             .lengths = {2, 19, 21, 511, 512, 513, 3000}},
                            ++seed);
+}
+
+QUIRE_GPU_TEST(decode_pages_of_numbers) {
+    uint64_t seed = 400;
+    for (const PagesHold hold : {PagesHold::f16, PagesHold::bf16}) {
+        for (const int32_t d : {64, 96, 128, 192, 256})
+            for (const int32_t queries : {1, 3})
+                check_case({.head_dim = d,
+                            .group = 8,
+                            .n_queries = queries,
+                            .hold = hold,
+                            .lengths = {3, 31, 32, 33, 700, 3000}},
+                           ++seed);
+        for (const int32_t block : {16, 32, 64, 128})
+            for (const int32_t window : {0, 1, 20, 512})
+                check_case({.block_tokens = block,
+                            .hold = hold,
+                            .window = window,
+                            .softcap = window == 20 ? 5.0f : 0.0f,
+                            .lengths = {1, 19, 0, 21, 511, 513, 2000}},
+                           ++seed);
+    }
 }
 
 QUIRE_GPU_TEST(decode_one_long_request_and_many_short_ones) {

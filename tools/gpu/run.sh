@@ -91,7 +91,8 @@ emulated() {
 }
 emulated_host() {
     printf '%s\n' src/kernels/cuda/attn/decode_supports.cc tests/gpu/main.cc \
-        tests/gpu/decode_test.cc src/codec/hot/ref.cc src/codec/hot/rotate.cc
+        tests/gpu/decode_test.cc src/codec/hot/ref.cc src/codec/hot/rotate.cc \
+        src/codec/raw16/ref.cc
     find tests/gpu/emulator -name '*.cc'
 }
 emulate() {

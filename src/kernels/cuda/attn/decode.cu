@@ -1,4 +1,4 @@
-#include "kernels/cuda/attn/launch.h"
+#include "kernels/cuda/attn/numbers.cuh"
 #include "kernels/cuda/ptx/shared.cuh"
 
 namespace quire::kernels::cuda {
@@ -28,32 +28,38 @@ int32_t decode_blocks() {
     return e == cudaSuccess ? multiprocessors : -static_cast<int32_t>(e);
 }
 
-template <int kHeadDim>
+template <int kHeadDim, class Pages>
 int decode_rows(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
     const int32_t tiles = row_tiles(kHeadDim, rows_of_head(p));
     if constexpr (row_tiles_max(kHeadDim) >= 4)
-        if (tiles == 4) return launch_decode<kHeadDim, 4>(p, blocks, stream);
+        if (tiles == 4) return launch_decode<kHeadDim, 4, Pages>(p, blocks, stream);
     if constexpr (row_tiles_max(kHeadDim) >= 2)
-        if (tiles == 2) return launch_decode<kHeadDim, 2>(p, blocks, stream);
-    return launch_decode<kHeadDim, 1>(p, blocks, stream);
+        if (tiles == 2) return launch_decode<kHeadDim, 2, Pages>(p, blocks, stream);
+    return launch_decode<kHeadDim, 1, Pages>(p, blocks, stream);
+}
+
+template <class Pages>
+int decode_pages(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
+    switch (p.head_dim) {
+        case 64:
+            return decode_rows<64, Pages>(p, blocks, stream);
+        case 96:
+            return decode_rows<96, Pages>(p, blocks, stream);
+        case 128:
+            return decode_rows<128, Pages>(p, blocks, stream);
+        case 192:
+            return decode_rows<192, Pages>(p, blocks, stream);
+        case 256:
+            return decode_rows<256, Pages>(p, blocks, stream);
+        default:
+            return static_cast<int>(cudaErrorInvalidValue);
+    }
 }
 
 int decode(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
     if (p.n_requests == 0) return 0;
-    switch (p.head_dim) {
-        case 64:
-            return decode_rows<64>(p, blocks, stream);
-        case 96:
-            return decode_rows<96>(p, blocks, stream);
-        case 128:
-            return decode_rows<128>(p, blocks, stream);
-        case 192:
-            return decode_rows<192>(p, blocks, stream);
-        case 256:
-            return decode_rows<256>(p, blocks, stream);
-        default:
-            return static_cast<int>(cudaErrorInvalidValue);
-    }
+    return p.pages_hold == PagesHold::codes ? decode_pages<PageCodes>(p, blocks, stream)
+                                            : decode_pages<PageNumbers>(p, blocks, stream);
 }
 
 }  // namespace quire::kernels::cuda

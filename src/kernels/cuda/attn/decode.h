@@ -1,4 +1,5 @@
-// Attention of a few new tokens a request over pages of the hot family, on a GPU, read as codes.
+// Attention of a few new tokens a request over pages of the hot family, on a GPU, read as codes,
+// and over pages of 16-bit numbers.
 //
 // Two kernels on the caller's stream: one makes the work list from the lengths (sched/work_list.h),
 // the other attends. No scratch grows with keys; a CUDA graph may capture both, and lengths, tables
@@ -11,6 +12,9 @@
 #include "kernels/cuda/encode.h"
 
 namespace quire::kernels::cuda {
+
+// What pages hold: codes of the hot family, or codec raw16's numbers.
+enum class PagesHold : uint8_t { codes, f16, bf16 };
 
 inline constexpr int32_t kDecodeRowsMax = 512;  // query rows of a request and KV head
 
@@ -42,7 +46,8 @@ struct DecodeParams {
     const std::byte* pages = nullptr;
     int64_t block_stride = 0;
     int64_t head_stride = 0;
-    int32_t k_bits = 0;
+    PagesHold pages_hold = PagesHold::codes;
+    int32_t k_bits = 0;  // of codes, as v_bits
     int32_t v_bits = 0;
     const float* v_mean = nullptr;  // [kv_heads][head_dim]; null: none
     void* workspace = nullptr;      // decode_workspace_bytes(), aligned to 128

@@ -12,9 +12,11 @@
 
 namespace quire::kernels::cuda {
 
-template <int kHeadDim, int kTiles>
+template <int kHeadDim, int kTiles, class Pages>
 struct DecodeShared {
-    static constexpr int kWarps = decode_warps(kHeadDim, kTiles);
+    static constexpr int kWarps =
+        Pages::kCodes ? decode_warps(kHeadDim, kTiles) : number_warps(kHeadDim, kTiles);
+    static constexpr int kUnits = Pages::kCodes ? decode_units(kHeadDim, kTiles) : 1;
     uint2 q[kWarps][kTiles][kHeadDim / 16][32];  // query rows as operands of the products
     alignas(16) std::byte walks[kWarps][2][sizeof(ChunkWalk)];  // to be brought, and to be read
     WorkList list;
@@ -29,11 +31,11 @@ struct DecodeShared {
     }
 };
 
-template <int kHeadDim, int kTiles>
+template <int kHeadDim, int kTiles, class Pages>
 class DecodeWarp {
-    using Shared = DecodeShared<kHeadDim, kTiles>;
+    using Shared = DecodeShared<kHeadDim, kTiles, Pages>;
     using Map = ChunkMap<kHeadDim>;
-    static constexpr int kUnits = decode_units(kHeadDim, kTiles);
+    static constexpr int kUnits = Shared::kUnits;
     using State = WarpState<kHeadDim, kTiles, kUnits>;
     static constexpr int kRows = kRowsOfTile * kTiles;
 
@@ -64,14 +66,12 @@ class DecodeWarp {
             const bool more = feed_.find(chunk + kUnits, found);
             if (reads) {
                 feed_.wait();
-                weigh_keys(now_.keys, now_.token + chunk * kChunkKeys, weights);
+                weigh_keys(now_.token + chunk * kChunkKeys, weights);
             }
             feed_.bring_keys(more, found);
             if (reads) {
                 feed_.wait();
-                with_bits(p_.v_bits, [&]<int kBits>() {
-                    state_.template add_values<kBits>(slots_, plan_.slot_values, v_table_, weights);
-                });
+                add_values(now_.token + chunk * kChunkKeys, weights);
             }
             feed_.bring_values(more, found);
             chunk += kUnits;
@@ -113,16 +113,26 @@ class DecodeWarp {
         state_.clear();
     }
 
-    __device__ __forceinline__ void weigh_keys(const KeySpan& keys, int32_t token,
-                                               typename State::Weights& weights) {
+    // Does a query not see all of the keys from `token` on?
+    __device__ __forceinline__ bool hides(int32_t token) const {
+        const int32_t end = now_.keys.end;
+        return token + kUnits * kChunkKeys > end - p_.n_queries + 1 ||
+               (p_.window > 0 && token < end - p_.window);
+    }
+
+    __device__ __forceinline__ void weigh_keys(int32_t token, typename State::Weights& weights) {
         typename State::Scores scores = {};
+        if constexpr (Pages::kCodes)
+            weigh_codes(token, scores, weights);
+        else
+            weigh_numbers(token, scores, weights);
+    }
+    __device__ __forceinline__ void weigh_codes(int32_t token, typename State::Scores& scores,
+                                                typename State::Weights& weights) {
         with_bits(p_.k_bits, [&]<int kBits>() {
             state_.template add_scores<kBits>(slots_, k_table_, q_, scores);
         });
         uint32_t v_units[kUnits];
-        const int32_t first_end = keys.end - p_.n_queries + 1;  // of the first query's keys
-        const bool hides = token + kUnits * kChunkKeys > first_end ||
-                           (p_.window > 0 && token < keys.end - p_.window);
 #pragma unroll
         for (int u = 0; u < kUnits; ++u) {
             const uint32_t scales =
@@ -130,13 +140,53 @@ class DecodeWarp {
             scale_scores(load_shared(scales), scores[u]);
             v_units[u] = load_shared(scales + kChunkTokens);
         }
-        if (hides) {
+        cap_scores(scores);
+        if (hides(token)) {
 #pragma unroll
             for (int u = 0; u < kUnits; ++u)
-                v_units[u] = hide(keys, token + u * kChunkKeys, v_units[u], scores[u]);
+                v_units[u] = hide(token + u * kChunkKeys, v_units[u], scores[u]);
         }
         state_.weigh(scores);
         pack_weights(v_units, scores, weights);
+    }
+    __device__ __forceinline__ void weigh_numbers(int32_t token, typename State::Scores& scores,
+                                                  typename State::Weights& weights) {
+        const bool bf16 = p_.pages_hold == PagesHold::bf16;
+        if (bf16)
+            score_numbers<kHeadDim, kTiles, true>(slots_[0], q_, scores[0]);
+        else
+            score_numbers<kHeadDim, kTiles, false>(slots_[0], q_, scores[0]);
+#pragma unroll
+        for (auto& rows : scores[0])
+#pragma unroll
+            for (auto& tile : rows)
+#pragma unroll
+                for (float& x : tile) x *= plan_.score_norm;
+        cap_scores(scores);
+        if (hides(token)) hide(token, 0, scores[0]);
+        state_.weigh(scores);
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                weights[0][n][i / 2][i % 2] = transpose_8x8(number_pair(
+                    bf16, scores[0][n][i / 2][i % 2 * 2], scores[0][n][i / 2][i % 2 * 2 + 1]));
+    }
+
+    __device__ __forceinline__ void add_values(int32_t token,
+                                               const typename State::Weights& weights) {
+        if constexpr (Pages::kCodes) {
+            with_bits(p_.v_bits, [&]<int kBits>() {
+                state_.template add_values<kBits>(slots_, plan_.slot_values, v_table_, weights);
+            });
+        } else {
+            if (hides(token))
+                clear_numbers<kHeadDim>(slots_[0], now_.keys.begin - token, now_.keys.end - token);
+            if (p_.pages_hold == PagesHold::bf16)
+                add_numbers<kHeadDim, kTiles, true>(slots_[0], weights[0], state_.out);
+            else
+                add_numbers<kHeadDim, kTiles, false>(slots_[0], weights[0], state_.out);
+        }
     }
 
     // Score i of a lane's tile: token row i / 2, query row 2t + i % 2.
@@ -153,20 +203,25 @@ class DecodeWarp {
                 s[n][of_four / 2][of_four % 2 * 2 + 1] *= scale;
             }
         }
+    }
+    __device__ __forceinline__ void cap_scores(typename State::Scores& s) const {
         if (p_.softcap <= 0) return;
 #pragma unroll
-        for (auto& rows : s)
+        for (auto& chunk : s)
 #pragma unroll
-            for (auto& tile : rows)
+            for (auto& rows : chunk)
 #pragma unroll
-                for (float& x : tile) x = tanhf(x) * p_.softcap * kLog2e;
+                for (auto& tile : rows)
+#pragma unroll
+                    for (float& x : tile) x = tanhf(x) * p_.softcap * kLog2e;
     }
 
     // Takes away what a query does not see. Returns units of values, none for tokens that nobody
     // sees.
-    __device__ uint32_t hide(const KeySpan& keys, int32_t token, uint32_t v_units,
-                             ChunkScores& s) const {
-        const int32_t first = token + static_cast<int32_t>(first_token(threadIdx.x % 32 / 4));
+    __device__ uint32_t hide(int32_t token, uint32_t v_units, ChunkScores& s) const {
+        const KeySpan& keys = now_.keys;
+        const uint32_t g = threadIdx.x % 32 / 4;
+        const int32_t first = token + static_cast<int32_t>(Pages::kCodes ? first_token(g) : g);
         const RowsOfPass rows = this->rows();
 #pragma unroll
         for (int n = 0; n < kTiles; ++n) {
@@ -176,7 +231,7 @@ class DecodeWarp {
                 const int32_t end = keys.end - p_.n_queries + 1 + rows.query_of(row);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    const int32_t key = first + i;
+                    const int32_t key = first + (Pages::kCodes ? i : 8 * i);
                     if (key >= end || (p_.window > 0 && key < end - p_.window))
                         s[n][i / 2][c + i % 2 * 2] = kNoScore;
                 }
@@ -237,7 +292,7 @@ class DecodeWarp {
 #pragma unroll 1
         for (int32_t row = Rows::row(); row < kRows; row += Rows::kAtOnce) {
             RowSums sums = merge_row<kHeadDim, kRows, 1>(1, [&](int32_t) { return own; }, row);
-            write_row<kHeadDim>(p_, rows, row, sums.eight, sums.top, sums.weight);
+            write_row<kHeadDim>(plan_, rows, row, sums.eight, sums.top, sums.weight);
         }
         __syncwarp();
     }
@@ -256,9 +311,10 @@ class DecodeWarp {
     }
 
     __device__ void leave_sums(float* to) const {
-        const float unit =
-            exp2_fast(static_cast<float>(state_.v_unit) * 0.0625f -
-                      static_cast<float>(codec::hot::octaves(p_.v_bits)) - kWeightOctaves);
+        float unit = 1;
+        if constexpr (Pages::kCodes)
+            unit = exp2_fast(static_cast<float>(state_.v_unit) * 0.0625f -
+                             static_cast<float>(codec::hot::octaves(p_.v_bits)) - kWeightOctaves);
         const auto g = static_cast<uint32_t>(lane()) / 4;
 #pragma unroll
         for (int n = 0; n < kTiles; ++n) {
@@ -273,19 +329,30 @@ class DecodeWarp {
                     to[kRows * kHeadDim + row] = state_.max[n][c];
                     to[kRows * (kHeadDim + 1) + row] = sum;
                 }
+                leave_row_sums(to + row * kHeadDim, n, c, unit);
+            }
+        }
+    }
+    __device__ __forceinline__ void leave_row_sums(float* to, int n, int c, float unit) const {
+        const auto g = static_cast<uint32_t>(lane()) / 4;
+        const auto& tile = state_.out[n];
+        if constexpr (!Pages::kCodes) {
 #pragma unroll
-                for (int i = 0; i < static_cast<int>(Map::kParts); ++i) {
-                    if (!Map::has_part(g, i)) continue;
+            for (int i = 0; i < kHeadDim / 16; ++i) {
+                to[16 * i + g] = tile[i][c];
+                to[16 * i + 8 + g] = tile[i][c + 2];
+            }
+            return;
+        }
 #pragma unroll
-                    for (int far = 0; far < 2; ++far) {
-                        const auto& tile = state_.out[n];
-                        const int at = c + 2 * far;
-                        *reinterpret_cast<float4*>(to + row * kHeadDim + Map::value_dim(g, i, 0) +
-                                                   16 * far) = {
-                            tile[4 * i][at] * unit, tile[4 * i + 1][at] * unit,
-                            tile[4 * i + 2][at] * unit, tile[4 * i + 3][at] * unit};
-                    }
-                }
+        for (int i = 0; i < static_cast<int>(Map::kParts); ++i) {
+            if (!Map::has_part(g, i)) continue;
+#pragma unroll
+            for (int far = 0; far < 2; ++far) {
+                const int at = c + 2 * far;
+                *reinterpret_cast<float4*>(to + Map::value_dim(g, i, 0) + 16 * far) = {
+                    tile[4 * i][at] * unit, tile[4 * i + 1][at] * unit, tile[4 * i + 2][at] * unit,
+                    tile[4 * i + 3][at] * unit};
             }
         }
     }
@@ -297,22 +364,24 @@ class DecodeWarp {
     ChunkWalk& now_;
     uint2* const q_;  // [kTiles][steps][32]
     const LevelTable k_table_, v_table_;
-    Feed<kHeadDim, kUnits> feed_;
+    Feed<kHeadDim, kUnits, Pages> feed_;
     typename State::Slots slots_;
     State state_;
 };
 
-template <int kHeadDim, int kTiles>
-constexpr size_t kDecodeSharedBytes = (sizeof(DecodeShared<kHeadDim, kTiles>) + 127) / 128 * 128;
+template <int kHeadDim, int kTiles, class Pages>
+constexpr size_t kDecodeSharedBytes =
+    (sizeof(DecodeShared<kHeadDim, kTiles, Pages>) + 127) / 128 * 128;
 
-template <int kHeadDim, int kTiles>
-__global__ void __launch_bounds__(32 * decode_warps(kHeadDim, kTiles), 1)
+template <int kHeadDim, int kTiles, class Pages>
+__global__ void __launch_bounds__((32 * DecodeShared<kHeadDim, kTiles, Pages>::kWarps), 1)
     decode_kernel(const __grid_constant__ DecodePlan plan) {
-    using Shared = DecodeShared<kHeadDim, kTiles>;
+    using Shared = DecodeShared<kHeadDim, kTiles, Pages>;
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared() + plan.table_bytes);
-    std::byte* slots = dynamic_shared() + plan.table_bytes + kDecodeSharedBytes<kHeadDim, kTiles>;
+    std::byte* slots =
+        dynamic_shared() + plan.table_bytes + kDecodeSharedBytes<kHeadDim, kTiles, Pages>;
     const uint32_t warp = threadIdx.x / 32;
-    fill_table(plan.p.k_bits, plan.p.v_bits);
+    if constexpr (Pages::kCodes) fill_table(plan.p.k_bits, plan.p.v_bits);
     wait_for_kernels_before();
     if (threadIdx.x == 0) {
         const DecodeHead& head = *divide_workspace(plan).head;
@@ -326,33 +395,19 @@ __global__ void __launch_bounds__(32 * decode_warps(kHeadDim, kTiles), 1)
     if (static_cast<int32_t>(warp) < each && worker < shared.list.busy()) {
         if (threadIdx.x % 32 == 0) *shared.walk(warp, 0) = ChunkWalk(shared.list, worker);
         __syncwarp();
-        DecodeWarp<kHeadDim, kTiles>(plan, &shared, shared_address(slots), warp).run();
+        DecodeWarp<kHeadDim, kTiles, Pages>(plan, &shared, shared_address(slots), warp).run();
     }
     __syncthreads();
     merge_heads<kHeadDim, kRowsOfTile * kTiles, Shared::kWarps>(plan, shared.list, each,
                                                                 shared.heads, shared.n_heads);
 }
 
-template <int kHeadDim, int kTiles>
-DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
+template <int kHeadDim>
+void plan_codes(DecodePlan& plan) {
     using Map = ChunkMap<kHeadDim>;
-    constexpr int32_t kUnits = decode_units(kHeadDim, kTiles);
-    constexpr int32_t kWarps = decode_warps(kHeadDim, kTiles);
-    constexpr size_t kRoom = kSharedMax - kDecodeSharedBytes<kHeadDim, kTiles>;
-    static_assert((kRoom - kTableBytes) / Map::slot_bytes(8, 5) >= 4 * kUnits);
+    const DecodeParams& p = plan.p;
     const codec::hot::Shape shape = {p.k_bits, p.v_bits, kHeadDim,
                                      static_cast<uint32_t>(p.block_tokens)};
-    DecodePlan plan;
-    plan.p = p;
-    plan.passes = passes_of(p);
-    plan.rows = rows_of_head(p);
-    plan.group = p.n_heads / p.kv_heads;
-    plan.per_group =
-        ((1u << 22) + static_cast<uint32_t>(plan.group) - 1) / static_cast<uint32_t>(plan.group);
-    plan.workers_max = blocks * kWarps;
-    plan.q_norm = (p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e) *
-                  codec::hot::hadamard_norm(codec::hot::hadamard_block(kHeadDim));
-    plan.tile_tokens = kUnits * kChunkKeys;
     plan.table_bytes = has_table(p.k_bits) || has_table(p.v_bits) ? kTableBytes : 0;
     plan.slot_bytes = Map::slot_bytes(p.k_bits, p.v_bits);
     plan.slot_values = Map::v_at(p.k_bits);
@@ -360,26 +415,55 @@ DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
     plan.page_values = static_cast<uint32_t>(codec::hot::v_offset(shape));
     plan.page_k_scales = static_cast<uint32_t>(codec::hot::k_scales_offset(shape));
     plan.page_v_scales = static_cast<uint32_t>(codec::hot::v_scales_offset(shape));
+    plan.out_norm = codec::hot::hadamard_norm(codec::hot::hadamard_block(kHeadDim));
+    plan.q_norm = (p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e) * plan.out_norm;
+}
+
+template <int kHeadDim, int kTiles, class Pages>
+DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
+    using Shared = DecodeShared<kHeadDim, kTiles, Pages>;
+    constexpr int32_t kWarps = Shared::kWarps;
+    constexpr size_t kRoom = kSharedMax - kDecodeSharedBytes<kHeadDim, kTiles, Pages>;
+    DecodePlan plan;
+    plan.p = p;
+    plan.codes = Pages::kCodes;
+    plan.passes = passes_of(p);
+    plan.rows = rows_of_head(p);
+    plan.group = p.n_heads / p.kv_heads;
+    const auto group = static_cast<uint32_t>(plan.group);
+    plan.per_group = ((1u << 22) + group - 1) / group;
+    plan.workers_max = blocks * kWarps;
+    plan.tile_tokens = Shared::kUnits * kChunkKeys;
     plan.block_stride = static_cast<uint32_t>(p.block_stride);
     while (16 << plan.group_shift < p.block_tokens) ++plan.group_shift;
+    if constexpr (Pages::kCodes) {
+        static_assert((kRoom - kTableBytes) / ChunkMap<kHeadDim>::slot_bytes(8, 5) >=
+                      4 * Shared::kUnits);
+        plan_codes<kHeadDim>(plan);
+    } else {
+        static_assert(kRoom / NumberSlot<kHeadDim>::kBytes >= 4);
+        plan.slot_bytes = NumberSlot<kHeadDim>::kBytes;
+        plan.q_norm = plan.out_norm = 1;
+        plan.score_norm = p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e;
+    }
     // Fewer warps where slots are large, and as many for each of the four schedulers.
-    const auto warps = static_cast<int32_t>((kRoom - plan.table_bytes) / plan.slot_bytes / kUnits);
+    const auto warps =
+        static_cast<int32_t>((kRoom - plan.table_bytes) / plan.slot_bytes / Shared::kUnits);
     plan.warps = warps >= kWarps ? kWarps : warps >= 4 ? warps / 4 * 4 : warps;
     return plan;
 }
 
-template <int kHeadDim, int kTiles>
+template <int kHeadDim, int kTiles, class Pages>
 int launch_decode(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
-    const DecodePlan plan = plan_decode<kHeadDim, kTiles>(p, blocks);
-    const size_t shared =
-        plan.table_bytes + kDecodeSharedBytes<kHeadDim, kTiles> +
-        static_cast<size_t>(plan.warps * decode_units(kHeadDim, kTiles)) * plan.slot_bytes;
-    const auto kernel = decode_kernel<kHeadDim, kTiles>;
+    using Shared = DecodeShared<kHeadDim, kTiles, Pages>;
+    const DecodePlan plan = plan_decode<kHeadDim, kTiles, Pages>(p, blocks);
+    const size_t shared = plan.table_bytes + kDecodeSharedBytes<kHeadDim, kTiles, Pages> +
+                          static_cast<size_t>(plan.warps * Shared::kUnits) * plan.slot_bytes;
+    const auto kernel = decode_kernel<kHeadDim, kTiles, Pages>;
     static std::atomic<uint64_t> allowed{0};
     if (const int e = allow_shared(reinterpret_cast<const void*>(kernel), &allowed)) return e;
     if (const int e = launch_prepare<kHeadDim, kTiles>(plan, blocks, stream)) return e;
-    return launch_dependent(kernel, blocks, 32 * decode_warps(kHeadDim, kTiles), shared, stream,
-                            plan);
+    return launch_dependent(kernel, blocks, 32 * Shared::kWarps, shared, stream, plan);
 }
 
 }  // namespace quire::kernels::cuda

@@ -14,6 +14,7 @@ const char* check_numbers(const DecodeParams& p) {
         return "queries times heads of a KV head must be 1 to 512";
     if (p.window < 0 || !(p.softcap >= 0) || !(p.scale > 0))
         return "window and softcap must not be negative, scale must be positive";
+    if (p.pages_hold != PagesHold::codes) return nullptr;
     if (p.k_bits < codec::hot::kMinBits || p.k_bits > codec::hot::kMaxBits ||
         p.v_bits < codec::hot::kMinBits || p.v_bits > codec::hot::kMaxBits)
         return "codes have 2 to 8 bits";
@@ -50,9 +51,11 @@ const char* decode_supports(const DecodeParams& p) {
         p.out_head_stride % vector != 0)
         return "q and out must be aligned to 16 bytes, and so must their strides";
     if (const char* why = check_page_alignment(p.pages, p.block_stride, p.head_stride)) return why;
-    const auto page = static_cast<int64_t>(
-        codec::hot::page_bytes({p.k_bits, p.v_bits, static_cast<uint32_t>(p.head_dim),
-                                static_cast<uint32_t>(p.block_tokens)}));
+    const auto page = p.pages_hold == PagesHold::codes
+                          ? static_cast<int64_t>(codec::hot::page_bytes(
+                                {p.k_bits, p.v_bits, static_cast<uint32_t>(p.head_dim),
+                                 static_cast<uint32_t>(p.block_tokens)}))
+                          : int64_t{4} * p.head_dim * p.block_tokens;
     if (p.head_stride < page || p.block_stride < page) return "pages overlap";
     if (p.block_stride > UINT32_MAX) return "block_stride must be below 4 GiB";
     return nullptr;
@@ -60,7 +63,7 @@ const char* decode_supports(const DecodeParams& p) {
 
 size_t decode_workspace_bytes(const DecodeParams& p, int32_t blocks) {
     const int32_t tiles = row_tiles(p.head_dim, rows_of_head(p));
-    const int32_t workers = blocks * decode_warps(p.head_dim, tiles);
+    const int32_t workers = blocks * warps_of(p, tiles);
     return static_cast<size_t>(kDecodeHeadBytes) +
            static_cast<size_t>(decode_query_words(p, passes_of(p)) + decode_counters(p, workers)) *
                sizeof(int32_t) +

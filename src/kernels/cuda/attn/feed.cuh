@@ -8,7 +8,7 @@
 // after the other, ten instructions each, and was slower than with a thread for every 16 bytes.
 #pragma once
 
-#include "kernels/cuda/attn/launch.h"
+#include "kernels/cuda/attn/numbers.cuh"
 #include "kernels/cuda/codec/widths.cuh"
 #include "kernels/cuda/ptx/lane_copy.cuh"
 #include "kernels/cuda/ptx/shared.cuh"
@@ -62,7 +62,7 @@ struct FoundGroup {
 };
 
 // One warp's slots, of which it reads kUnits at once.
-template <int kHeadDim, int kUnits>
+template <int kHeadDim, int kUnits, class Pages>
 class Feed {
     using Map = ChunkMap<kHeadDim>;
     static constexpr uint32_t kScales = codec::hot::kLanes;  // bytes of a group
@@ -109,7 +109,7 @@ class Feed {
         if (any) {
             __syncwarp();
             bring_side<true>(found, plan_.p.k_bits, 0, 0);
-            bring_scales(found);
+            if constexpr (Pages::kCodes) bring_scales(found);
         }
         end_lot_of_copies();
     }
@@ -135,19 +135,24 @@ class Feed {
             pages[g] = page(found.pages, __shfl_sync(0xffffffff, found.block, from)) + page_side;
             index[g] = __shfl_sync(0xffffffff, found.index, from);
         }
-        with_bits(bits, [&]<int kBits>() {
+        if constexpr (!Pages::kCodes) {
+            static_assert(kUnits == 1);
+            bring_numbers<kHeadDim, kKeys>(slots_at_, pages, index, tokens);
+        } else {
+            with_bits(bits, [&]<int kBits>() {
 #pragma unroll
-            for (int u = 0; u < kUnits; ++u) {
-                const uint32_t to = slot(u) + slot_side;
-                copy_side<kHeadDim, kBits, kKeys>(lane, tokens, [&](const VectorCopy& copy) {
-                    const bool second = copy.group != 0;
-                    const std::byte* from =
-                        (second ? pages[2 * u + 1] : pages[2 * u]) +
-                        (copy.from + (second ? index[2 * u + 1] : index[2 * u]) * copy.step);
-                    copy_16(to + copy.to + copy.to_constant, from + copy.from_constant);
-                });
-            }
-        });
+                for (int u = 0; u < kUnits; ++u) {
+                    const uint32_t to = slot(u) + slot_side;
+                    copy_side<kHeadDim, kBits, kKeys>(lane, tokens, [&](const VectorCopy& copy) {
+                        const bool second = copy.group != 0;
+                        const std::byte* from =
+                            (second ? pages[2 * u + 1] : pages[2 * u]) +
+                            (copy.from + (second ? index[2 * u + 1] : index[2 * u]) * copy.step);
+                        copy_16(to + copy.to + copy.to_constant, from + copy.from_constant);
+                    });
+                }
+            });
+        }
     }
     // Lane i: a group's scales, of K, or of V from lane kGroups on.
     __device__ __forceinline__ void bring_scales(const FoundGroup& found) const {

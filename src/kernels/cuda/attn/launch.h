@@ -22,6 +22,14 @@ QUIRE_HOST_DEVICE constexpr int32_t decode_warps(int32_t head_dim, int32_t row_t
     const int32_t sums = sum_registers(head_dim, row_tiles);
     return sums <= 32 ? 16 : sums <= 64 ? 12 : 8;
 }
+// The same over pages of numbers, whose slots leave room for fewer.
+QUIRE_HOST_DEVICE constexpr int32_t number_warps(int32_t head_dim, int32_t row_tiles) {
+    return sum_registers(head_dim, row_tiles) <= 16 ? 16 : 8;
+}
+QUIRE_HOST_DEVICE constexpr int32_t warps_of(const DecodeParams& p, int32_t row_tiles) {
+    return p.pages_hold == PagesHold::codes ? decode_warps(p.head_dim, row_tiles)
+                                            : number_warps(p.head_dim, row_tiles);
+}
 // Chunks that a warp works on at once: while one waits the other does not. More warps are better.
 QUIRE_HOST_DEVICE constexpr int32_t decode_units(int32_t head_dim, int32_t row_tiles) {
     return sum_registers(head_dim, row_tiles) <= 16 ? 2 : 1;
@@ -61,7 +69,10 @@ struct DecodePlan {
     int32_t warps = 0;         // of a block, that have slots
     int32_t tile_tokens = 0;   // of the work list
     int32_t workers_max = 0;   // in all
+    bool codes = true;         // and rows are rotated
     float q_norm = 0;          // what queries are multiplied by
+    float score_norm = 0;      // what scores over numbers are multiplied by
+    float out_norm = 0;        // what sums are multiplied by
     uint32_t table_bytes = 0;  // of levels
     uint32_t slot_bytes = 0;
     uint32_t slot_values = 0;  // offset of V in a slot
@@ -78,8 +89,8 @@ struct DecodePlan {
 // is enough, and `done` says for which. Returns the CUDA runtime's error code, 0 for none.
 int allow_shared(const void* kernel, std::atomic<uint64_t>* done);
 
-// Both kernels, for one head_dim and number of row tiles; a file each.
-template <int kHeadDim, int kTiles>
+// Both kernels, for one head_dim, number of row tiles and PageCodes or PageNumbers (numbers.cuh).
+template <int kHeadDim, int kTiles, class Pages>
 int launch_decode(const DecodeParams& params, int32_t blocks, CUstream_st* stream);
 
 }  // namespace quire::kernels::cuda

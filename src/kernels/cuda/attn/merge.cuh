@@ -139,7 +139,7 @@ __device__ __forceinline__ void merge_heads(const DecodePlan& plan, const WorkLi
             } else {
                 const RowsOfPass rows(plan, head.request, head.head / plan.passes,
                                       head.head % plan.passes * kRows);
-                write_row<kHeadDim>(plan.p, rows, row, sums.eight, sums.top, sums.weight);
+                write_row<kHeadDim>(plan, rows, row, sums.eight, sums.top, sums.weight);
             }
         }
         if (of_blocks) return;

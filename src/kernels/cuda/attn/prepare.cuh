@@ -12,21 +12,23 @@
 namespace quire::kernels::cuda {
 
 // Query rows of a pass as the products' second operand: [tile][step of 16 dimensions][lane], two
-// registers of two f16 each; lane 4 row + t. Columns 2t, 2t + 1 and 2t + 8, 2t + 9 of the product
-// are dimensions k_dim(bits, step, t, 0 to 3) of codec/chunk.h.
+// registers of two numbers each; lane 4 row + t. Columns 2t, 2t + 1 and 2t + 8, 2t + 9 of the
+// product are dimensions k_dim(bits, step, t, 0 to 3) of codec/chunk.h.
 template <int kHeadDim, int kTiles>
 struct QueryOperands {
     static constexpr int kWords = kTiles * kHeadDim / 16 * 32 * 2;
 
     // Eight dimensions of a row: word i of a lane t of the product's, of a half of the step.
-    static __device__ __forceinline__ void keep(uint32_t* words, int k_bits, int32_t row,
+    static __device__ __forceinline__ void keep(uint32_t* words, const DecodeParams& p, int32_t row,
                                                 const float (&x)[8]) {
+        const bool in_order = p.pages_hold != PagesHold::codes || p.k_bits == 8;
+        const bool bf16 = p.pages_hold == PagesHold::bf16;
         const int32_t dim = RowsOfWarp<kHeadDim>::dim(), half = dim / 8 % 2;
         const int32_t step = row / kRowsOfTile * (kHeadDim / 16) + dim / 16;
-        words += (step * 32 + row % kRowsOfTile * 4) * 2 + half * (k_bits == 8 ? 1 : 4);
-        const int32_t apart = k_bits == 8 ? 2 : 1;
+        words += (step * 32 + row % kRowsOfTile * 4) * 2 + half * (in_order ? 1 : 4);
+        const int32_t apart = in_order ? 2 : 1;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) words[i * apart] = f16_pair(x[2 * i], x[2 * i + 1]);
+        for (int i = 0; i < 4; ++i) words[i * apart] = number_pair(bf16, x[2 * i], x[2 * i + 1]);
     }
 };
 
@@ -49,10 +51,10 @@ __device__ __forceinline__ void rotate_queries(const DecodePlan& plan, uint32_t*
             const int64_t at = rows.at(p, row, p.q_token_stride, p.q_head_stride) + Rows::dim();
             numbers_of(load_eight(p.q, p.element, at), p.element, x);
         }
-        Rows::rotate(x);
+        if (plan.codes) Rows::rotate(x);
 #pragma unroll
         for (float& own : x) own *= plan.q_norm;
-        if (Rows::works()) Operands::keep(to + int64_t{of} * Operands::kWords, p.k_bits, row, x);
+        if (Rows::works()) Operands::keep(to + int64_t{of} * Operands::kWords, p, row, x);
     }
 }
 

@@ -40,6 +40,13 @@ __device__ __forceinline__ void numbers_of(const RawEight& raw, Numbers element,
                    : __uint_as_float(half << 16);
     }
 }
+__device__ __forceinline__ uint32_t number_pair(bool bf16, float low, float high) {
+    const __half2 halves = __floats2half2_rn(low, high);
+    const __nv_bfloat162 bf = __floats2bfloat162_rn(low, high);
+    return bf16 ? *reinterpret_cast<const uint32_t*>(&bf)
+                : *reinterpret_cast<const uint32_t*>(&halves);
+}
+
 __device__ __forceinline__ void store_eight(void* p, Numbers element, int64_t at,
                                             const float (&x)[8]) {
     auto* to = reinterpret_cast<uint4*>(static_cast<std::byte*>(p) + at * number_bytes(element));
@@ -52,13 +59,7 @@ __device__ __forceinline__ void store_eight(void* p, Numbers element, int64_t at
     uint32_t words[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        if (element == Numbers::f16) {
-            const __half2 pair = __floats2half2_rn(x[2 * i], x[2 * i + 1]);
-            words[i] = *reinterpret_cast<const uint32_t*>(&pair);
-        } else {
-            const __nv_bfloat162 pair = __floats2bfloat162_rn(x[2 * i], x[2 * i + 1]);
-            words[i] = *reinterpret_cast<const uint32_t*>(&pair);
-        }
+        words[i] = number_pair(element == Numbers::bf16, x[2 * i], x[2 * i + 1]);
     }
     *to = {words[0], words[1], words[2], words[3]};
 }
@@ -127,13 +128,13 @@ struct RowsOfPass {
 
 // A row's sums in the codec's space, its largest score and sum of weights, to out. All lanes.
 template <int kHeadDim>
-__device__ __forceinline__ void write_row(const DecodeParams& p, const RowsOfPass& rows,
+__device__ __forceinline__ void write_row(const DecodePlan& plan, const RowsOfPass& rows,
                                           int32_t row, float (&sums)[8], float top, float sum) {
     using Rows = RowsOfWarp<kHeadDim>;
-    constexpr float kNorm = codec::hot::hadamard_norm(codec::hot::hadamard_block(kHeadDim));
-    Rows::rotate(sums);
+    const DecodeParams& p = plan.p;
+    if (plan.codes) Rows::rotate(sums);
     if (!Rows::works() || !rows.has(row)) return;
-    const float norm = sum > 0 ? kNorm / sum : 0.0f;
+    const float norm = sum > 0 ? plan.out_norm / sum : 0.0f;
 #pragma unroll
     for (float& x : sums) x *= norm;
     if (p.v_mean != nullptr && sum > 0) {

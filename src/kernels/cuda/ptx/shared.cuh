@@ -12,6 +12,19 @@ __device__ __forceinline__ uint32_t load_shared(uint32_t address) {
     return x;
 }
 
+// Four 8 x 8 matrices of 16-bit numbers, transposed: lanes 0 to 7 have the addresses of the first
+// one's rows, the next eight the second one's, and so on. As words that copies bring.
+__device__ __forceinline__ uint4 load_transposed(uint32_t address) {
+    uint4 x;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                 : "r"(address));
+    return x;
+}
+__device__ __forceinline__ void clear_shared_16(uint32_t address) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" : : "r"(address), "r"(0) : "memory");
+}
+
 // Where a block's dynamic shared memory begins, if it has no other: after what the system keeps for
 // itself. Launchers check that (allow_shared() of attn/launch.h), so that an instruction can have
 // it as a constant.

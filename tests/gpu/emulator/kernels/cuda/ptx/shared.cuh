@@ -1,6 +1,8 @@
 // Stands in for src/kernels/cuda/ptx/shared.cuh.
 #pragma once
 
+#include <cstdlib>
+
 #include "kernels/cuda/ptx/bulk.cuh"
 
 namespace quire::kernels::cuda {
@@ -13,6 +15,25 @@ T read_shared(uint32_t address) {
 }
 inline uint32_t load_shared(uint32_t address) {
     return read_shared<uint32_t>(address);
+}
+// Number [2t + i][g] of matrix m, whose rows begin where lanes 8m to 8m + 7 say, to lane 4g + t.
+inline uint4 load_transposed(uint32_t address) {
+    const uint64_t* rows = emulator::exchange(address);
+    const uint32_t g = emulator::lane() / 4, t = emulator::lane() % 4;
+    uint32_t words[4];
+    for (uint32_t m = 0; m < 4; ++m) {
+        uint32_t numbers[2];
+        for (uint32_t i = 0; i < 2; ++i) {
+            const auto row = static_cast<uint32_t>(rows[8 * m + 2 * t + i]);
+            if (row % 16 != 0) std::abort();
+            numbers[i] = read_shared<uint16_t>(row + 2 * g);
+        }
+        words[m] = numbers[0] | numbers[1] << 16;
+    }
+    return {words[0], words[1], words[2], words[3]};
+}
+inline void clear_shared_16(uint32_t address) {
+    std::memset(at_shared_address(address), 0, 16);
 }
 inline uint32_t look_up(uint32_t offset) {
     return read_shared<uint32_t>(kSharedStart + offset);
