@@ -1,5 +1,6 @@
 // Decode attention over codes: what it reads over what device memory gives.
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <random>
 
@@ -17,15 +18,16 @@ struct Batch {
     std::string name;
     int32_t n_heads, kv_heads, head_dim;
     std::vector<int32_t> lengths;
+    double bf16_bar = 0;  // share of the ceiling, of pages of bf16
 };
 
 std::vector<Batch> batches() {
     std::mt19937_64 rng(20261130);
     std::vector<int32_t> ragged(256);
     for (int32_t& n : ragged) n = static_cast<int32_t>(100 + rng() % 16'285);
-    return {{"64 x 8k, 64/8 heads of 128", 64, 8, 128, std::vector<int32_t>(64, 8192)},
-            {"8 x 32k, 64/8 heads of 128", 64, 8, 128, std::vector<int32_t>(8, 32'768)},
-            {"1 x 128k, 64/8 heads of 128", 64, 8, 128, {131'072}},
+    return {{"64 x 8k, 64/8 heads of 128", 64, 8, 128, std::vector<int32_t>(64, 8192), 0.92},
+            {"8 x 32k, 64/8 heads of 128", 64, 8, 128, std::vector<int32_t>(8, 32'768), 0.90},
+            {"1 x 128k, 64/8 heads of 128", 64, 8, 128, {131'072}, 0.85},
             {"256 x 100 to 16k, 64/8 heads of 128", 64, 8, 128, ragged},
             {"64 x 8k, 32/8 heads of 64", 32, 8, 64, std::vector<int32_t>(64, 8192)},
             {"64 x 8k, 8/1 heads of 256", 8, 1, 256, std::vector<int32_t>(64, 8192)}};
@@ -33,9 +35,15 @@ std::vector<Batch> batches() {
 
 struct Width {
     int k_bits, v_bits;
-    double bar;  // share of the ceiling
+    double bar;        // share of the ceiling
+    double over_bf16;  // time over that of pages of bf16; 0: nobody asks
 };
-constexpr Width kWidths[] = {{8, 8, 0.88}, {6, 4, 0.82}, {4, 4, 0.84}, {4, 3, 0.78}, {3, 2, 0.70}};
+constexpr Width kWidths[] = {{8, 8, 0.88, 0},
+                             {6, 4, 0.82, 0.38},
+                             {4, 4, 0.84, 0.31},
+                             {4, 3, 0.78, 0.28},
+                             {3, 2, 0.70, 0.24}};
+constexpr int kNumbers = 16;  // width of pages of bf16
 constexpr int32_t kBlockTokens = 64;
 
 // Blocks of all requests, in random order.
@@ -55,56 +63,135 @@ std::vector<int32_t> make_tables(const Batch& batch, int64_t* stride, int64_t* n
     return tables;
 }
 
-Row measure(const Machine& machine, const Batch& batch, const Width& width) {
-    DecodeParams p;
-    p.n_requests = static_cast<int32_t>(batch.lengths.size());
-    p.n_heads = batch.n_heads;
-    p.kv_heads = batch.kv_heads;
-    p.head_dim = batch.head_dim;
-    p.block_tokens = kBlockTokens;
-    p.scale = 0.05f;
-    p.k_bits = width.k_bits;
-    p.v_bits = width.v_bits;
-    p.q_head_stride = p.out_head_stride = p.head_dim;
-    p.q_token_stride = p.out_token_stride = int64_t{p.head_dim} * p.n_heads;
-    p.element = Numbers::bf16;
-    const size_t page =
-        codec::hot::page_bytes({width.k_bits, width.v_bits, static_cast<uint32_t>(p.head_dim),
-                                static_cast<uint32_t>(kBlockTokens)});
-    p.head_stride = static_cast<int64_t>(page);
-    p.block_stride = p.head_stride * p.kv_heads;
-    int64_t n_blocks = 0;
-    const DeviceBuffer tables(make_tables(batch, &p.table_stride, &n_blocks));
-    const DeviceBuffer lengths(batch.lengths);
-    const DeviceBuffer pages(static_cast<size_t>(n_blocks * p.block_stride));
-    const size_t rows = static_cast<size_t>(p.n_requests) * static_cast<size_t>(p.q_token_stride);
-    const DeviceBuffer q(rows * 2, true), out(rows * 2, true);
-    const int32_t workers = kernels::cuda::decode_blocks();
-    const DeviceBuffer workspace(kernels::cuda::decode_workspace_bytes(p, workers));
-    p.q = q.as();
-    p.out = out.as();
-    p.lengths = lengths.as<int32_t>();
-    p.blocks = tables.as<int32_t>();
-    p.pages = pages.as();
-    p.workspace = workspace.as();
-    const double s = seconds([&] { check(kernels::cuda::decode(p, workers, nullptr), "decode"); });
-    double tokens = 0;
-    for (const int32_t n : batch.lengths) tokens += n;
-    const double bytes = tokens * p.kv_heads * static_cast<double>(page) / kBlockTokens;
-    return {.what = "decode k" + std::to_string(width.k_bits) + "v" + std::to_string(width.v_bits) +
-                    ", " + batch.name,
+// A batch's buffers and parameters, with n_queries at its end.
+class Decode {
+ public:
+    Decode(const Batch& batch, int k_bits, int v_bits, int32_t n_queries = 1)
+        : lengths_on_host_(batch.lengths),
+          tables_(make_tables(batch, &p_.table_stride, &n_blocks_)),
+          lengths_(batch.lengths) {
+        p_.n_requests = static_cast<int32_t>(batch.lengths.size());
+        p_.n_queries = n_queries;
+        p_.n_heads = batch.n_heads;
+        p_.kv_heads = batch.kv_heads;
+        p_.head_dim = batch.head_dim;
+        p_.block_tokens = kBlockTokens;
+        p_.scale = 0.05f;
+        p_.k_bits = k_bits;
+        p_.v_bits = v_bits;
+        if (k_bits == kNumbers) p_.pages_hold = kernels::cuda::PagesHold::bf16;
+        p_.q_head_stride = p_.out_head_stride = p_.head_dim;
+        p_.q_token_stride = p_.out_token_stride = int64_t{p_.head_dim} * p_.n_heads;
+        p_.element = Numbers::bf16;
+        page_ = k_bits == kNumbers
+                    ? size_t{4} * static_cast<size_t>(p_.head_dim * kBlockTokens)
+                    : codec::hot::page_bytes({k_bits, v_bits, static_cast<uint32_t>(p_.head_dim),
+                                              static_cast<uint32_t>(kBlockTokens)});
+        p_.head_stride = static_cast<int64_t>(page_);
+        p_.block_stride = p_.head_stride * p_.kv_heads;
+        pages_ = std::make_unique<DeviceBuffer>(static_cast<size_t>(n_blocks_ * p_.block_stride),
+                                                k_bits == kNumbers);
+        const size_t rows = static_cast<size_t>(p_.n_requests) *
+                            static_cast<size_t>(p_.n_queries * p_.q_token_stride);
+        q_ = std::make_unique<DeviceBuffer>(rows * 2, true);
+        out_ = std::make_unique<DeviceBuffer>(rows * 2, true);
+        workspace_ =
+            std::make_unique<DeviceBuffer>(kernels::cuda::decode_workspace_bytes(p_, workers_));
+        p_.q = q_->as();
+        p_.out = out_->as();
+        p_.lengths = lengths_.as<int32_t>();
+        p_.blocks = tables_.as<int32_t>();
+        p_.pages = pages_->as();
+        p_.workspace = workspace_->as();
+    }
+    void run() const { check(kernels::cuda::decode(p_, workers_, nullptr), "decode"); }
+    double time() const {
+        return seconds([&] { run(); });
+    }
+    double bytes() const {
+        double tokens = 0;
+        for (const int32_t n : lengths_on_host_) tokens += n;
+        return tokens * p_.kv_heads * static_cast<double>(page_) / kBlockTokens;
+    }
+
+ private:
+    DecodeParams p_;
+    int64_t n_blocks_ = 0;
+    int32_t workers_ = kernels::cuda::decode_blocks();
+    size_t page_ = 0;
+    std::vector<int32_t> lengths_on_host_;
+    DeviceBuffer tables_, lengths_;
+    std::unique_ptr<DeviceBuffer> pages_, q_, out_, workspace_;
+};
+
+Row share(const Machine& machine, const std::string& what, double bytes, double time, double bar) {
+    return {.what = what,
             .unit = "TB/s",
-            .measured = bytes / s * 1e-12,
+            .measured = bytes / time * 1e-12,
             .reference = machine.read_bytes_per_s * 1e-12,
-            .bar = width.bar};
+            .bar = bar};
+}
+Row over(const std::string& what, double time, double other, double bar) {
+    return {.what = what,
+            .unit = "us",
+            .measured = time * 1e6,
+            .reference = other * 1e6,
+            .bar = bar,
+            .at_least = false};
+}
+
+void measure_batch(const Machine& machine, const Batch& batch, std::vector<Row>& rows) {
+    const Decode numbers(batch, kNumbers, kNumbers);
+    const double bf16 = numbers.time();
+    rows.push_back(
+        share(machine, "decode bf16, " + batch.name, numbers.bytes(), bf16, batch.bf16_bar));
+    for (const Width& width : kWidths) {
+        const Decode decode(batch, width.k_bits, width.v_bits);
+        const double time = decode.time();
+        const std::string name = "decode k" + std::to_string(width.k_bits) + "v" +
+                                 std::to_string(width.v_bits) + ", " + batch.name;
+        rows.push_back(share(machine, name, decode.bytes(), time, width.bar));
+        if (width.over_bf16 > 0 && batch.bf16_bar > 0)
+            rows.push_back(over(name + ": over bf16", time, bf16, width.over_bf16));
+    }
+}
+
+// Four query tokens over one.
+void measure_verify(const Batch& batch, int bits, std::vector<Row>& rows) {
+    const double one = Decode(batch, bits, bits).time();
+    const double four = Decode(batch, bits, bits, 4).time();
+    const std::string name =
+        bits == kNumbers ? "bf16" : "k" + std::to_string(bits) + "v" + std::to_string(bits);
+    rows.push_back(over("decode " + name + ", 4 queries over 1, " + batch.name, four, one, 1.15));
+}
+
+// The layers of a model, whose widths are a schedule, one after the other; over the sum of times
+// that each takes alone.
+void measure_schedule(const Batch& batch, std::vector<Row>& rows) {
+    constexpr int kLayers[][2] = {{8, 8}, {6, 4}, {4, 4}, {4, 3}, {3, 2}, {3, 3}, {2, 2}, {3, 2}};
+    std::vector<std::unique_ptr<Decode>> layers;
+    double parts = 0;
+    for (const auto& layer : kLayers) {
+        layers.push_back(std::make_unique<Decode>(batch, layer[0], layer[1]));
+        parts += 4 * layers.back()->time();
+    }
+    const double all = seconds([&] {
+        for (int i = 0; i < 32; ++i) layers[static_cast<size_t>(i * 5 % 8)]->run();
+    });
+    rows.push_back(over("decode, 32 layers of 2 to 8 bits over the sum of parts, " + batch.name,
+                        all, parts, 1.05));
 }
 
 }  // namespace
 
 std::vector<Row> decode_rows(const Machine& machine) {
     std::vector<Row> rows;
-    for (const Batch& batch : batches())
-        for (const Width& width : kWidths) rows.push_back(measure(machine, batch, width));
+    const std::vector<Batch> all = batches();
+    for (const Batch& batch : all) measure_batch(machine, batch, rows);
+    measure_verify(all[0], kNumbers, rows);
+    measure_verify(all[0], 4, rows);
+    measure_schedule({"8 x 8k, 64/8 heads of 128", 64, 8, 128, std::vector<int32_t>(8, 8192)},
+                     rows);
     return rows;
 }
 

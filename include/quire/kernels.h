@@ -71,9 +71,10 @@ int quire_encode_queue(const quire_encode* params, void* stream);
  * or at least n_queries. */
 typedef struct quire_decode {
     size_t struct_bytes;
-    const void* q; /* [n_requests][n_queries][n_heads][head_dim], after RoPE */
-    void* out;     /* the same shape */
-    float* lse;    /* [n_requests][n_queries][n_heads], natural logarithm; NULL: not wanted */
+    const void*
+        q;      /* [n_requests][n_queries][n_heads][head_dim], after RoPE; as out aligned to 16 */
+    void* out;  /* the same shape */
+    float* lse; /* [n_requests][n_queries][n_heads], natural logarithm; NULL: not wanted */
     int64_t q_token_stride, q_head_stride, out_token_stride, out_head_stride; /* in numbers */
     int32_t element;                                                          /* of q and out */
     int32_t n_requests;
@@ -95,6 +96,10 @@ typedef struct quire_decode {
     int64_t head_stride;
     const float* v_mean; /* [kv_heads][head_dim], put on again; NULL: none */
     void* workspace;     /* quire_decode_workspace_bytes(), aligned to 128 */
+    /* What pages hold: 0: codes; QUIRE_F16 or QUIRE_BF16: such numbers, K [head_dim][block_tokens],
+       then V [block_tokens][head_dim], and k_bits and v_bits are not read. */
+    int32_t page_numbers;
+    int32_t reserved;
 } quire_decode;
 
 const char* quire_decode_supports(const quire_decode* params);

@@ -409,6 +409,9 @@ QUIRE_HOST_TEST(decode_says_why_not) {
     refused([](DecodeParams& p) { p.head_stride = 4096; }, "overlap");
     refused([](DecodeParams& p) { p.pages += 16; }, "aligned");
     refused([](DecodeParams& p) { p.workspace = memory + 64; }, "workspace");
+    refused([](DecodeParams& p) { p.q = memory + 8; }, "aligned to 16");
+    refused([](DecodeParams& p) { p.out_head_stride += 1; }, "strides");
+    refused([](DecodeParams& p) { p.pages_hold = PagesHold::bf16; }, "overlap");
     DecodeParams empty = good;
     empty.n_requests = 0;
     empty.q = nullptr;

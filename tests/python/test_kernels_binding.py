@@ -78,7 +78,8 @@ def decode(**changes):
               "out": Array((1, 1, 8, 128), "bfloat16"), "workspace": Array((1 << 40,), "uint8")}
     values |= changes
     q = values.pop("q", Array((1, 1, 8, 128), "bfloat16"))
-    kernels.decode(q, Array((3, 2, 8320), "uint8"), Array((1,), "int32"), Array((1, 3), "int32"),
+    pages = values.pop("pages", Array((3, 2, 8320), "uint8"))
+    kernels.decode(q, pages, Array((1,), "int32"), Array((1, 3), "int32"),
                    **values)
 
 
@@ -101,6 +102,9 @@ def test_pages_have_the_size_of_their_codes():
     (lambda: encode(pages=Array((3, 2, 8320), "uint8", 1 << 20 | 16)), "aligned"),
     (lambda: decode(v_bits=1), "bits"),
     (lambda: decode(window=-1), "window"),
+    (lambda: decode(q=Array((1, 1, 8, 128), "bfloat16", 1 << 20 | 8)), "aligned"),
+    (lambda: decode(pages=Array((3, 2, 16320), "bfloat16")), "overlap"),
+    (lambda: decode(pages=Array((3, 2, 8320), "int64")), "pages must be"),
     (lambda: decode(q=Array((1, 1, 7, 128), "bfloat16")), "kv_heads"),
     (lambda: decode(q=Array((1, 8, 128), "bfloat16")), "q must be"),
     (lambda: decode(workspace=Array((1 << 20,), "uint8", 1 << 20 | 64)), "workspace"),
@@ -131,22 +135,29 @@ def test_a_library_that_is_not_there(monkeypatch):
 
 
 @needs_library
-def test_on_a_gpu_a_page_attends_as_its_numbers_do():
+@pytest.mark.parametrize("coded", [True, False])
+def test_on_a_gpu_a_page_attends_as_its_numbers_do(coded):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("there is no GPU")
     torch.manual_seed(1)
-    tokens, kv_heads, heads, dim = 300, 2, 8, 128
+    tokens, kv_heads, heads, dim, block = 300, 2, 8, 128, 64
     k, v = (torch.randn(tokens, kv_heads, dim, device="cuda", dtype=torch.bfloat16)
             for _ in range(2))
     q = torch.randn(1, 1, heads, dim, device="cuda", dtype=torch.bfloat16)
-    pages = torch.zeros(5, kv_heads, kernels.page_bytes(dim, 64, 8, 8), dtype=torch.uint8,
-                        device="cuda")
-    kernels.encode(pages, torch.arange(tokens, device="cuda"), k, v, block_tokens=64, k_bits=8,
-                   v_bits=8)
+    if coded:
+        bits = {"k_bits": 8, "v_bits": 8}
+        pages = torch.zeros(5, kv_heads, kernels.page_bytes(dim, block, 8, 8), dtype=torch.uint8,
+                            device="cuda")
+        kernels.encode(pages, torch.arange(tokens, device="cuda"), k, v, block_tokens=block, **bits)
+    else:
+        bits = {}
+        sides = [torch.nn.functional.pad(x, (0, 0, 0, 0, 0, 5 * block - tokens), value=torch.nan)
+                 .view(5, block, kv_heads, dim).transpose(1, 2) for x in (k, v)]
+        pages = torch.cat([sides[0].transpose(2, 3).flatten(2), sides[1].flatten(2)], 2)
     out = kernels.decode(q, pages, torch.tensor([tokens], dtype=torch.int32, device="cuda"),
-                         torch.arange(5, dtype=torch.int32, device="cuda")[None], block_tokens=64,
-                         k_bits=8, v_bits=8, out=torch.empty_like(q))
+                         torch.arange(5, dtype=torch.int32, device="cuda")[None],
+                         block_tokens=block, out=torch.empty_like(q), **bits)
     wide = [x.repeat_interleave(heads // kv_heads, 1).transpose(0, 1).double() for x in (k, v)]
     expected = torch.nn.functional.scaled_dot_product_attention(
         q[0].transpose(0, 1).double(), wide[0], wide[1]).transpose(0, 1)

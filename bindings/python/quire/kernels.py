@@ -50,7 +50,8 @@ class DecodeParams(_Struct):
         (_I32, "element n_requests n_queries n_heads kv_heads head_dim block_tokens k_bits v_bits"
                " window"),
         (_F, "scale softcap"), (_P, "lengths blocks"), (_I64, "table_stride"), (_P, "pages"),
-        (_I64, "block_stride head_stride"), (_P, "v_mean workspace"))
+        (_I64, "block_stride head_stride"), (_P, "v_mean workspace"),
+        (_I32, "page_numbers reserved"))
 
 
 class MlaParams(_Struct):
@@ -174,11 +175,12 @@ def page_bytes(head_dim, block_tokens, k_bits, v_bits):
     return n
 
 
-def _page_strides(pages):
-    """pages: [blocks, kv_heads, bytes] uint8."""
-    if len(pages.shape) != 3 or _item_bytes(pages) != 1 or _strides(pages)[2] != 1:
+def _page_strides(pages, numbers=False):
+    """In bytes. pages: [blocks, kv_heads, bytes] uint8; with `numbers`, of 16-bit numbers."""
+    each = 2 if numbers else 1
+    if len(pages.shape) != 3 or _item_bytes(pages) != each or _strides(pages)[2] != 1:
         raise KernelError("pages must be [blocks, kv_heads, bytes] of uint8")
-    return _strides(pages)[:2]
+    return [step * each for step in _strides(pages)[:2]]
 
 
 def encode(pages, slots, k=None, v=None, *, block_tokens, k_bits, v_bits, k_mean=None, v_mean=None,
@@ -206,10 +208,12 @@ def encode(pages, slots, k=None, v=None, *, block_tokens, k_bits, v_bits, k_mean
     _queue("encode", params, _stream(stream, rows))
 
 
-def decode(q, pages, lengths, blocks, *, block_tokens, k_bits, v_bits, out, scale=None, window=0,
-           softcap=0.0, v_mean=None, lse=None, workspace=None, stream=None):
+def decode(q, pages, lengths, blocks, *, block_tokens, out, k_bits=0, v_bits=0, scale=None,
+           window=0, softcap=0.0, v_mean=None, lse=None, workspace=None, stream=None):
     """Attention of q [requests, queries, heads, head_dim] over pages, into `out` of q's shape.
 
+    pages: [blocks, kv_heads, bytes] uint8, codes of k_bits and v_bits; or [blocks, kv_heads,
+    numbers] of f16 or bf16: K [head_dim, block_tokens], then V [block_tokens, head_dim].
     lengths: [requests] int32 keys; blocks: [requests, n] int32; lse: [requests, queries, heads]
     float32 or None. Returns `out`.
     """
@@ -224,7 +228,9 @@ def decode(q, pages, lengths, blocks, *, block_tokens, k_bits, v_bits, out, scal
         pages=_pointer(pages), v_mean=_pointer(v_mean))
     params.q_token_stride, params.q_head_stride = _rows(q, "q")
     params.out_token_stride, params.out_head_stride = _rows(out, "out")
-    params.block_stride, params.head_stride = _page_strides(pages)
+    if _item_bytes(pages) == 2:
+        params.page_numbers = _element(pages)
+    params.block_stride, params.head_stride = _page_strides(pages, _item_bytes(pages) == 2)
     memory = _workspace("decode", params, q, workspace)
     params.workspace = _pointer(memory)
     _queue("decode", params, _stream(stream, q))

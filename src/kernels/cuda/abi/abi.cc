@@ -72,6 +72,9 @@ DecodeParams to_params(const quire_decode& c) {
     p.pages = static_cast<const std::byte*>(c.pages);
     p.block_stride = c.block_stride;
     p.head_stride = c.head_stride;
+    p.pages_hold = c.page_numbers == QUIRE_F16    ? PagesHold::f16
+                   : c.page_numbers == QUIRE_BF16 ? PagesHold::bf16
+                                                  : PagesHold::codes;
     p.k_bits = c.k_bits;
     p.v_bits = c.v_bits;
     p.v_mean = c.v_mean;
@@ -125,6 +128,9 @@ Checked<DecodeParams> check(const quire_decode* from) {
     if (!read(from, &c)) return {{}, kNoStruct};
     const DecodeParams p = to_params(c);
     const char* why = check_element(c.element);
+    if (why == nullptr && c.page_numbers != 0 && c.page_numbers != QUIRE_F16 &&
+        c.page_numbers != QUIRE_BF16)
+        why = "page_numbers must be 0, QUIRE_F16 or QUIRE_BF16";
     return {p, why != nullptr ? why : decode_supports(p)};
 }
 Checked<MlaParams> check(const quire_mla* from) {

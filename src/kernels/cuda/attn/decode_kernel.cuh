@@ -16,7 +16,8 @@ template <int kHeadDim, int kTiles, class Pages>
 struct DecodeShared {
     static constexpr int kWarps =
         Pages::kCodes ? decode_warps(kHeadDim, kTiles) : number_warps(kHeadDim, kTiles);
-    static constexpr int kUnits = Pages::kCodes ? decode_units(kHeadDim, kTiles) : 1;
+    static constexpr int kUnits =
+        Pages::kCodes ? decode_units(kHeadDim, kTiles) : number_units(kHeadDim, kTiles);
     uint2 q[kWarps][kTiles][kHeadDim / 16][32];  // query rows as operands of the products
     alignas(16) std::byte walks[kWarps][2][sizeof(ChunkWalk)];  // to be brought, and to be read
     WorkList list;
@@ -152,25 +153,33 @@ class DecodeWarp {
     __device__ __forceinline__ void weigh_numbers(int32_t token, typename State::Scores& scores,
                                                   typename State::Weights& weights) {
         const bool bf16 = p_.pages_hold == PagesHold::bf16;
-        if (bf16)
-            score_numbers<kHeadDim, kTiles, true>(slots_[0], q_, scores[0]);
-        else
-            score_numbers<kHeadDim, kTiles, false>(slots_[0], q_, scores[0]);
 #pragma unroll
-        for (auto& rows : scores[0])
+        for (int u = 0; u < kUnits; ++u) {
+            if (bf16)
+                score_numbers<kHeadDim, kTiles, true>(slots_[u], q_, scores[u]);
+            else
+                score_numbers<kHeadDim, kTiles, false>(slots_[u], q_, scores[u]);
 #pragma unroll
-            for (auto& tile : rows)
+            for (auto& rows : scores[u])
 #pragma unroll
-                for (float& x : tile) x *= plan_.score_norm;
+                for (auto& tile : rows)
+#pragma unroll
+                    for (float& x : tile) x *= plan_.score_norm;
+        }
         cap_scores(scores);
-        if (hides(token)) hide(token, 0, scores[0]);
+        if (hides(token)) {
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u) hide(token + u * kChunkKeys, 0, scores[u]);
+        }
         state_.weigh(scores);
 #pragma unroll
-        for (int n = 0; n < kTiles; ++n)
+        for (int u = 0; u < kUnits; ++u)
 #pragma unroll
-            for (int i = 0; i < 4; ++i)
-                weights[0][n][i / 2][i % 2] = transpose_8x8(number_pair(
-                    bf16, scores[0][n][i / 2][i % 2 * 2], scores[0][n][i / 2][i % 2 * 2 + 1]));
+            for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+                    weights[u][n][i / 2][i % 2] = transpose_8x8(number_pair(
+                        bf16, scores[u][n][i / 2][i % 2 * 2], scores[u][n][i / 2][i % 2 * 2 + 1]));
     }
 
     __device__ __forceinline__ void add_values(int32_t token,
@@ -180,12 +189,18 @@ class DecodeWarp {
                 state_.template add_values<kBits>(slots_, plan_.slot_values, v_table_, weights);
             });
         } else {
-            if (hides(token))
-                clear_numbers<kHeadDim>(slots_[0], now_.keys.begin - token, now_.keys.end - token);
-            if (p_.pages_hold == PagesHold::bf16)
-                add_numbers<kHeadDim, kTiles, true>(slots_[0], weights[0], state_.out);
-            else
-                add_numbers<kHeadDim, kTiles, false>(slots_[0], weights[0], state_.out);
+            const bool hides = this->hides(token);
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u) {
+                const int32_t first = token + u * kChunkKeys;
+                if (hides)
+                    clear_numbers<kHeadDim>(slots_[u], now_.keys.begin - first,
+                                            now_.keys.end - first);
+                if (p_.pages_hold == PagesHold::bf16)
+                    add_numbers<kHeadDim, kTiles, true>(slots_[u], weights[u], state_.out);
+                else
+                    add_numbers<kHeadDim, kTiles, false>(slots_[u], weights[u], state_.out);
+            }
         }
     }
 
@@ -342,17 +357,17 @@ class DecodeWarp {
                 to[16 * i + g] = tile[i][c];
                 to[16 * i + 8 + g] = tile[i][c + 2];
             }
-            return;
-        }
+        } else {
 #pragma unroll
-        for (int i = 0; i < static_cast<int>(Map::kParts); ++i) {
-            if (!Map::has_part(g, i)) continue;
+            for (int i = 0; i < static_cast<int>(Map::kParts); ++i) {
+                if (!Map::has_part(g, i)) continue;
 #pragma unroll
-            for (int far = 0; far < 2; ++far) {
-                const int at = c + 2 * far;
-                *reinterpret_cast<float4*>(to + Map::value_dim(g, i, 0) + 16 * far) = {
-                    tile[4 * i][at] * unit, tile[4 * i + 1][at] * unit, tile[4 * i + 2][at] * unit,
-                    tile[4 * i + 3][at] * unit};
+                for (int far = 0; far < 2; ++far) {
+                    const int at = c + 2 * far;
+                    *reinterpret_cast<float4*>(to + Map::value_dim(g, i, 0) + 16 * far) = {
+                        tile[4 * i][at] * unit, tile[4 * i + 1][at] * unit,
+                        tile[4 * i + 2][at] * unit, tile[4 * i + 3][at] * unit};
+                }
             }
         }
     }
@@ -441,7 +456,7 @@ DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
                       4 * Shared::kUnits);
         plan_codes<kHeadDim>(plan);
     } else {
-        static_assert(kRoom / NumberSlot<kHeadDim>::kBytes >= 4);
+        static_assert(kRoom / NumberSlot<kHeadDim>::kBytes >= 4 * Shared::kUnits);
         plan.slot_bytes = NumberSlot<kHeadDim>::kBytes;
         plan.q_norm = plan.out_norm = 1;
         plan.score_norm = p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e;

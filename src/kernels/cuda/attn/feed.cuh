@@ -136,8 +136,10 @@ class Feed {
             index[g] = __shfl_sync(0xffffffff, found.index, from);
         }
         if constexpr (!Pages::kCodes) {
-            static_assert(kUnits == 1);
-            bring_numbers<kHeadDim, kKeys>(slots_at_, pages, index, tokens);
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u)
+                bring_numbers<kHeadDim, kKeys>(slot(u), {pages[2 * u], pages[2 * u + 1]},
+                                               {index[2 * u], index[2 * u + 1]}, tokens);
         } else {
             with_bits(bits, [&]<int kBits>() {
 #pragma unroll

@@ -26,6 +26,10 @@ QUIRE_HOST_DEVICE constexpr int32_t decode_warps(int32_t head_dim, int32_t row_t
 QUIRE_HOST_DEVICE constexpr int32_t number_warps(int32_t head_dim, int32_t row_tiles) {
     return sum_registers(head_dim, row_tiles) <= 16 ? 16 : 8;
 }
+// A dimension of K of two chunks is a whole line of memory in blocks of 64 tokens.
+QUIRE_HOST_DEVICE constexpr int32_t number_units(int32_t head_dim, int32_t row_tiles) {
+    return sum_registers(head_dim, row_tiles) <= 32 ? 2 : 1;
+}
 QUIRE_HOST_DEVICE constexpr int32_t warps_of(const DecodeParams& p, int32_t row_tiles) {
     return p.pages_hold == PagesHold::codes ? decode_warps(p.head_dim, row_tiles)
                                             : number_warps(p.head_dim, row_tiles);

@@ -7,9 +7,13 @@
 
 namespace quire::kernels::cuda {
 
-// 16 bytes to an address of shared memory. REQUIRES: both multiples of 16.
+// 16 bytes to an address of shared memory, and 128 to the second-level cache: what lies beside them
+// is asked for soon. REQUIRES: both multiples of 16.
 __device__ __forceinline__ void copy_16(uint32_t to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
+                 :
+                 : "r"(to), "l"(from)
+                 : "memory");
 }
 // 16 bytes; from == nullptr: zeros. REQUIRES: both multiples of 16.
 __device__ __forceinline__ void copy_16_or_clear(void* to, const void* from) {
