@@ -14,7 +14,7 @@ namespace {
 using namespace kernels::cuda;  // NOLINT: these files are about nothing else
 
 constexpr size_t kBytes = size_t{1} << 29;
-constexpr int kRepeats = 5;
+constexpr int kRepeats = 9;
 
 struct Streams {
     cudaStream_t compute = nullptr;
@@ -115,6 +115,7 @@ void add_rows(std::vector<Row>& rows, CopyEngine& engine, const Gemm& gemm, std:
     const auto fragments = scattered(host, device, request.direction,
                                      {.bytes = kBytes, .fragment_bytes = fragment_bytes});
     request.fragments = fragments;
+    request.shape = engine.shape_of(fragments, request.direction);
     const Beside beside = measure(engine, gemm, request);
     const double plain = plain_s(host, device, request.direction);
     const std::string kib = std::to_string(fragment_bytes >> 10) + " KiB";
@@ -165,11 +166,13 @@ constexpr size_t kLayers = 32, kLayerBytes = size_t{128} << 20, kPageBytes = siz
 
 struct Prefix {
     std::vector<CopyFragment> layers[kLayers];
-    Prefix(std::byte* host, std::byte* device) {
+    CopyShape shape;  // of each
+    Prefix(const CopyEngine& engine, std::byte* host, std::byte* device) {
         for (size_t i = 0; i < kLayers; ++i)
             layers[i] = scattered(host + i * kLayerBytes % kBytes, device + i * kLayerBytes,
                                   CopyDirection::to_device,
                                   {.bytes = kLayerBytes, .fragment_bytes = kPageBytes});
+        shape = engine.shape_of(layers[0], CopyDirection::to_device);
     }
 };
 
@@ -188,7 +191,7 @@ LoadTimes load_times(CopyEngine& engine, const Gemm& gemm, const Prefix& prefix,
         CopyTicket last = 0;
         for (const auto& layer : prefix.layers) {
             if (load) {
-                last = submit(engine, {.fragments = layer, .after = {}});
+                last = submit(engine, {.fragments = layer, .after = {}, .shape = prefix.shape});
                 check(!engine.queue_wait(streams.compute, last).ok(), "queue_wait");
             }
             for (int i = 0; compute && i < products; ++i) gemm.queue(streams.compute);
@@ -223,7 +226,7 @@ std::vector<Row> copy_beside_rows(const Machine&) {
         add_rows(rows, *engine, large, pool->data(), device.as(),
                  {.direction = direction, .after = {}, .way = CopyWay::warps}, 4096);
     }
-    const Prefix prefix(pool->data(), device.as());
+    const Prefix prefix(*engine, pool->data(), device.as());
     const Streams streams;
     products_s(small, streams, 8);
     const double one_s = products_s(small, streams, 32) / 32;

@@ -23,6 +23,7 @@ Row row_of(CopyEngine& engine, std::byte* host, std::byte* device, CopyDirection
            const Scatter& scatter) {
     const bool up = direction == CopyDirection::to_device;
     const auto fragments = scattered(host, device, direction, scatter);
+    const CopyShape shape = engine.shape_of(fragments, direction);
     CopyTicket ticket = 0;
     const TwoTimes times = seconds_in_turn(
         [&] {
@@ -31,7 +32,9 @@ Row row_of(CopyEngine& engine, std::byte* host, std::byte* device, CopyDirection
                   "a pinned copy");
         },
         [&] {
-            ticket = submit(engine, {.fragments = fragments, .direction = direction, .after = {}});
+            ticket = submit(
+                engine,
+                {.fragments = fragments, .direction = direction, .after = {}, .shape = shape});
         });
     const CopyStatus status = engine.status(ticket);
     if (status.done_bytes != kBytes) check(1, "a copy that is not whole");

@@ -44,6 +44,7 @@ std::vector<Row> encode_rows(const Machine& machine);
 std::vector<Row> decode_rows(const Machine& machine);
 std::vector<Row> copy_rows(const Machine& machine);
 std::vector<Row> copy_beside_rows(const Machine& machine);
+std::vector<Row> tier_rows(const Machine& machine);
 std::vector<Row> mla_rows(const Machine& machine);
 
 }  // namespace quire::gpu_bench

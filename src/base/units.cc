@@ -4,10 +4,10 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cstdio>
 #include <optional>
 #include <span>
-
-#include <fmt/format.h>
+#include <string>
 
 namespace quire {
 namespace {
@@ -85,7 +85,9 @@ std::optional<uint64_t> scaled(std::string_view digits, uint64_t unit) {
 
 std::string three_digits(double value, std::string_view unit) {
     const int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    return fmt::format("{:.{}f} {}", value, decimals, unit);
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%.*f ", decimals, value);
+    return digits + std::string(unit);
 }
 
 // The largest unit that divides `value`, in the order given; zero has none.
@@ -94,7 +96,7 @@ std::string exact(uint64_t value, std::span<const Unit> units,
     if (value == 0) return "0";
     for (size_t i = 0; i < units.size(); ++i)
         if (value % units[i].value == 0)
-            return fmt::format("{}{}", value / units[i].value, names[i]);
+            return std::to_string(value / units[i].value) + std::string(names[i]);
     return std::to_string(value);
 }
 
@@ -107,8 +109,8 @@ Result<uint64_t> parse_size(std::string_view text) {
     const Unit* unit = unit_named(kSizeUnits, unit_name.empty() ? "b" : unit_name);
     if (unit != nullptr)
         if (const auto bytes = scaled(number.digits, unit->value)) return *bytes;
-    return make_error(Code::invalid,
-                      fmt::format("'{}' is not a size; write it like 64GiB, 512MB or 4096", text));
+    return make_error(Code::invalid, "'" + std::string(text) +
+                                         "' is not a size; write it like 64GiB, 512MB or 4096");
 }
 
 Result<int64_t> parse_duration(std::string_view text) {
@@ -129,12 +131,12 @@ Result<int64_t> parse_duration(std::string_view text) {
     if (good) return static_cast<int64_t>(total);
     return make_error(
         Code::invalid,
-        fmt::format("'{}' is not a duration; write it like 250ms, 30s, 5m or 1h30m", text));
+        "'" + std::string(text) + "' is not a duration; write it like 250ms, 30s, 5m or 1h30m");
 }
 
 std::string format_bytes(uint64_t bytes) {
     constexpr std::array<std::string_view, 6> kNames = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    if (bytes < 1024) return fmt::format("{} B", bytes);
+    if (bytes < 1024) return std::to_string(bytes) + " B";
     double value = static_cast<double>(bytes) / 1024;
     size_t unit = 0;
     for (; value >= 1023.5 && unit + 1 < kNames.size(); ++unit) value /= 1024;
@@ -144,13 +146,14 @@ std::string format_bytes(uint64_t bytes) {
 std::string format_duration(int64_t ns) {
     const auto value = static_cast<double>(ns);
     if (ns < 0) return "-" + format_duration(-ns);
-    if (ns < kNsPerUs) return fmt::format("{} ns", ns);
+    if (ns < kNsPerUs) return std::to_string(ns) + " ns";
     if (ns < kNsPerMs) return three_digits(value / 1e3, "us");
     if (ns < kNsPerSecond) return three_digits(value / 1e6, "ms");
     if (ns < 60 * kNsPerSecond) return three_digits(value / 1e9, "s");
     const int64_t seconds = ns / kNsPerSecond;
-    if (seconds < 3600) return fmt::format("{} min {} s", seconds / 60, seconds % 60);
-    return fmt::format("{} h {} min", seconds / 3600, seconds % 3600 / 60);
+    if (seconds < 3600)
+        return std::to_string(seconds / 60) + " min " + std::to_string(seconds % 60) + " s";
+    return std::to_string(seconds / 3600) + " h " + std::to_string(seconds % 3600 / 60) + " min";
 }
 
 std::string exact_size(uint64_t bytes) {

@@ -12,6 +12,8 @@ namespace {
 
 using namespace kernels::cuda;  // NOLINT: a test of its headers
 
+constexpr uint64_t kEndless = ~uint64_t{15};  // bytes of a stage
+
 // A device and a host of this test's own memory, and stages carried out by memcpy.
 struct Played {
     std::vector<std::byte> host, device, buffer;
@@ -62,18 +64,21 @@ QUIRE_HOST_TEST(copy_stages_move_every_byte_once) {
     for (int round = 0; round < 200; ++round) {
         const auto direction = round % 2 ? CopyDirection::to_host : CopyDirection::to_device;
         const bool up = direction == CopyDirection::to_device;
-        const StageLimits limits = {.stage_bytes = 4096 + rng() % 64 * 16,
-                                    .piece_bytes = static_cast<uint32_t>(16 + rng() % 64 * 16),
+        const uint64_t stage_bytes = 4096 + rng() % 64 * 16;
+        const StageLimits limits = {.piece_bytes = static_cast<uint32_t>(16 + rng() % 64 * 16),
                                     .runs_max = static_cast<uint32_t>(1 + rng() % 6),
                                     .boundary_bytes = 8192};
-        Played p = play(rng, direction, limits.stage_bytes);
+        Played p = play(rng, direction, stage_bytes);
         StageCursor cursor(p.fragments, direction, limits);
         std::vector<StageRun> runs;
         std::vector<CopyPiece> places(1 + rng() % 40);
+        uint64_t done_bytes = 0;
         while (!cursor.at_end()) {
-            const size_t n = cursor.next(p.buffer.data(), runs, places);
+            CHECK(cursor.done_bytes() == done_bytes, cursor.done_bytes());
+            const size_t n = cursor.next(p.buffer.data(), stage_bytes, runs, places);
             const std::span<const CopyPiece> pieces(places.data(), n);
             CHECK(n > 0, "no end");
+            for (const CopyPiece& piece : pieces) done_bytes += piece.bytes;
             check_stage(p, runs, pieces, limits);
             if (up)
                 for (const auto& r : runs) std::memcpy(p.buffer.data() + r.at, r.host, r.bytes);
@@ -90,15 +95,14 @@ QUIRE_HOST_TEST(copy_pieces_that_go_straight_need_no_buffer) {
     std::mt19937_64 rng(1);
     Played p = play(rng, CopyDirection::to_device, 4096);
     StageCursor cursor(p.fragments, CopyDirection::to_device,
-                       {.stage_bytes = ~uint64_t{15},
-                        .piece_bytes = 256,
-                        .runs_max = 1,
-                        .boundary_bytes = 1 << 30});
+                       {.piece_bytes = 256, .runs_max = 1, .boundary_bytes = 1 << 30});
     std::vector<StageRun> runs;
     std::vector<CopyPiece> places(8);
-    while (!cursor.at_end())
-        for (const CopyPiece& piece : std::span(places).first(cursor.next(nullptr, runs, places)))
+    while (!cursor.at_end()) {
+        const size_t n = cursor.next(nullptr, kEndless, runs, places);
+        for (const CopyPiece& piece : std::span(places).first(n))
             std::memcpy(piece.to, piece.from, piece.bytes);
+    }
     for (const CopyFragment& f : p.fragments)
         CHECK(f.bytes == 0 || std::memcmp(f.from, f.to, f.bytes) == 0, "bytes");
 }
@@ -122,14 +126,13 @@ QUIRE_HOST_TEST(copy_shape_counts_the_pieces_of_an_endless_stage) {
     std::mt19937_64 rng(5);
     for (int round = 0; round < 100; ++round) {
         Played p = play(rng, CopyDirection::to_device, 4096);
-        const StageLimits limits = {.stage_bytes = ~uint64_t{15},
-                                    .piece_bytes = 16u << rng() % 8,
+        const StageLimits limits = {.piece_bytes = 16u << rng() % 8,
                                     .runs_max = 1,
                                     .boundary_bytes = uint64_t{256} << rng() % 6};
         StageCursor cursor(p.fragments, CopyDirection::to_device, limits);
         std::vector<StageRun> runs;
         std::vector<CopyPiece> places(8192);
-        const size_t n = cursor.next(nullptr, runs, places);
+        const size_t n = cursor.next(nullptr, kEndless, runs, places);
         // A piece that ends at a boundary and one that is full count once where they are the same.
         const uint64_t counted = shape_of(p.fragments, CopyDirection::to_device, limits).pieces;
         CHECK(cursor.at_end() && n <= counted, n << " of " << counted);

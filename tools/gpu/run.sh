@@ -6,8 +6,8 @@
 #   build   every kernel, for sm_90a, and libquire_kernels.so; fails when one spills registers
 #   test    builds, then runs the tests whose names contain NAME; without a GPU those that need one
 #           are skipped
-#   emulate the tests of attention over codes, on the CPU: what kernels do in assembly is replaced
-#           (tests/gpu/emulator); needs nvcc's headers and g++
+#   emulate the tests of attention over codes and of the device tier, on the CPU: what kernels do in
+#           assembly is replaced, and CUDA's runtime (tests/gpu/emulator); needs nvcc's headers, g++
 #   bench   builds, then measures every kernel beside ceilings of the same run
 #   probes  what one multiprocessor can do of the things that kernels are made of
 set -euo pipefail
@@ -51,6 +51,15 @@ export flags_text="${flags[*]}"
 kernels() {
     find src/kernels/cuda -name '*.cu' -o -name '*.cc' -not -name '*_test.cc'
 }
+# The tier of a GPU's memory, and what it takes of the layers above it.
+tier() {
+    find src/tier/device -name '*.cc'
+    printf 'src/%s.cc\n' base/{arena,check,clock,crc32c,executor,result,units} \
+        core/{hash128,kv_layout} format/slab \
+        policy/{adaptive,evict,ghost_set,lfuda,lru,mini_cache,s3fifo,sieve} \
+        tier/{landing,arena/slot_arena,host/copy_slab,host/host_entries,host/host_store} \
+        tier/{packed/packed_slab,testing/conformance}
+}
 tests() {
     find tests/gpu -name "*.cc" -not -path "tests/gpu/emulator/*"
     echo src/codec/hot/ref.cc
@@ -75,12 +84,12 @@ link() {
 
 build() {
     mkdir -p "$out"
-    { kernels; tests; benches; echo bench/gpu/probes.cu; } | sort |
+    { kernels; tier; tests; benches; echo bench/gpu/probes.cu; } | sort |
         xargs -P "$jobs" -I{} bash -c 'read -ra flags <<<"$flags_text"; compile "$1"' _ {} ||
         return 1
-    { kernels; tests; } | link quire_gpu_test || return 1
+    { kernels; tier; tests; } | link quire_gpu_test || return 1
     kernels | link libquire_kernels.so -shared || return 1
-    { kernels; benches; } | link quire_gpu_bench || return 1
+    { kernels; tier; benches; } | link quire_gpu_bench || return 1
     printf '%s\n' bench/gpu/probes.cu bench/gpu/machine.cu | link quire_gpu_probes
 }
 
@@ -88,11 +97,14 @@ build() {
 emulated() {
     echo src/kernels/cuda/attn/decode.cu
     find src/kernels/cuda/attn/units -name '*.cu'
+    echo src/kernels/cuda/copy/copy.cu
 }
 emulated_host() {
     printf '%s\n' src/kernels/cuda/attn/decode_supports.cc tests/gpu/main.cc \
         tests/gpu/decode_test.cc src/codec/hot/ref.cc src/codec/hot/rotate.cc \
-        src/codec/raw16/ref.cc
+        src/codec/raw16/ref.cc tests/gpu/tier_device_test.cc
+    find src/kernels/cuda/copy -name '*.cc' -not -name '*_test.cc'
+    tier
     find tests/gpu/emulator -name '*.cc'
 }
 emulate() {

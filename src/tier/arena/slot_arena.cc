@@ -58,6 +58,13 @@ Error too_many() {
     return make_error(Code::invalid, "a KV budget over 2^32 blocks");
 }
 
+Result<uint64_t> slots_of(const Shares& shares, uint64_t budget_bytes, uint32_t min_slots) {
+    const uint64_t slots = slots_in(shares, budget_bytes);
+    if (slots < min_slots) return too_small(budget_bytes, slots, shares.bytes(min_slots));
+    if (slots >= kNoArenaSlot) return too_many();
+    return slots;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SlotArena>> SlotArena::create(const KvLayout& layout, uint64_t budget_bytes,
@@ -65,16 +72,24 @@ Result<std::unique_ptr<SlotArena>> SlotArena::create(const KvLayout& layout, uin
                                                      const OpenSlots& open) {
     QUIRE_TRY(layout.validate());
     const Shares shares = shares_of(layout, budget_bytes, open);
-    const uint64_t slots = slots_in(shares, budget_bytes);
-    if (slots < min_slots) return too_small(budget_bytes, slots, shares.bytes(min_slots));
-    if (slots >= kNoArenaSlot) return too_many();
-
+    const auto slots = slots_of(shares, budget_bytes, min_slots);
+    QUIRE_TRY(slots);
     std::unique_ptr<SlotArena> made(new SlotArena());
-    QUIRE_TRY(made->allocate(shares.bytes(slots), prefault));
-    for (size_t g = 0; g < layout.groups.size(); ++g)
-        made->add_group(layout.slab_bytes(g),
-                        static_cast<uint32_t>(
-                            layout.groups[g].keep == KvKeep::sinks ? shares.sinks(slots) : slots));
+    QUIRE_TRY(made->allocate(shares.bytes(*slots), prefault));
+    made->add_groups(layout, *slots, shares.sinks(*slots));
+    return made;
+}
+
+Result<std::unique_ptr<SlotArena>> SlotArena::over(const KvLayout& layout,
+                                                   std::span<std::byte> memory,
+                                                   uint32_t min_slots) {
+    QUIRE_TRY(layout.validate());
+    const Shares shares = shares_of(layout, memory.size(), {});
+    const auto slots = slots_of(shares, memory.size(), min_slots);
+    QUIRE_TRY(slots);
+    std::unique_ptr<SlotArena> made(new SlotArena());
+    made->memory_ = memory.data();
+    made->add_groups(layout, *slots, shares.sinks(*slots));
     return made;
 }
 
@@ -96,12 +111,18 @@ Status SlotArena::allocate(uint64_t bytes, bool prefault) {
     auto arena = Arena::create({.bytes = bytes, .what = "KV blocks", .prefault = prefault});
     if (!arena.ok()) return arena.error();
     arena_ = std::move(arena).value();
+    memory_ = arena_.data();
     return {};
 }
 
+void SlotArena::add_groups(const KvLayout& layout, uint64_t slots, uint64_t sinks) {
+    for (size_t g = 0; g < layout.groups.size(); ++g)
+        add_group(layout.slab_bytes(g),
+                  static_cast<uint32_t>(layout.groups[g].keep == KvKeep::sinks ? sinks : slots));
+}
+
 void SlotArena::add_group(size_t slab_bytes, uint32_t count) {
-    bases_.push_back(bases_.empty() ? arena_.data()
-                                    : bases_.back() + slots_.back() * slab_bytes_.back());
+    bases_.push_back(bases_.empty() ? memory_ : bases_.back() + slots_.back() * slab_bytes_.back());
     slots_.push_back(count);
     slab_bytes_.push_back(slab_bytes);
     auto& free = free_.emplace_back(count);

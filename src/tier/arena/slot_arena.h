@@ -39,6 +39,11 @@ class SlotArena {
                                                      uint32_t min_slots, bool prefault = false,
                                                      const OpenSlots& open = {});
 
+    // The same over memory that is somebody else's, outlives this and begins at a multiple of
+    // kSlabAlign: a device's, or pinned memory. Only its addresses are used here.
+    static Result<std::unique_ptr<SlotArena>> over(const KvLayout& layout,
+                                                   std::span<std::byte> memory, uint32_t min_slots);
+
     // One group of slots of `unit_bytes`, a divisor of each of the layout's slabs, for slabs of any
     // size. full when not even one slab of each group fits the budget.
     static Result<std::unique_ptr<SlotArena>> of_units(const KvLayout& layout,
@@ -63,10 +68,12 @@ class SlotArena {
  private:
     SlotArena() = default;
     Status allocate(uint64_t bytes, bool prefault);
-    // The next `count` slots of what was allocated.
+    void add_groups(const KvLayout& layout, uint64_t slots, uint64_t sinks);
+    // The next `count` slots of the memory.
     void add_group(size_t slab_bytes, uint32_t count);
 
-    Arena arena_;
+    Arena arena_;                  // empty: the memory is somebody else's
+    std::byte* memory_ = nullptr;  // where the first slot is
     std::vector<uint32_t> slots_;  // per group
     std::vector<std::byte*> bases_;
     std::vector<size_t> slab_bytes_;

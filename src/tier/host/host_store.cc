@@ -348,9 +348,12 @@ class HostStore final : public TierStore {
 Result<std::unique_ptr<TierStore>> open_host_store(const HostOptions& options) {
     const EvictionRow* evict = find_eviction(options.evict);
     if (!evict) return make_error(Code::invalid, "unknown eviction policy '" + options.evict + "'");
-    auto arena = options.any_size
-                     ? SlotArena::of_units(options.layout, options.capacity_bytes, kUnitBytes)
-                     : SlotArena::create(options.layout, options.capacity_bytes, 1);
+    if (options.any_size && !options.memory.empty())
+        return make_error(Code::invalid, "slabs of any size lie in the store's own memory");
+    auto arena =
+        options.any_size ? SlotArena::of_units(options.layout, options.capacity_bytes, kUnitBytes)
+        : options.memory.empty() ? SlotArena::create(options.layout, options.capacity_bytes, 1)
+                                 : SlotArena::over(options.layout, options.memory, 1);
     if (!arena.ok()) return arena.error();
     return std::unique_ptr<TierStore>(new HostStore(options, std::move(arena).value(), *evict));
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/kv_layout.h"
@@ -17,13 +18,16 @@ namespace quire {
 struct HostOptions {
     KvLayout layout;
     uint64_t capacity_bytes = 0;
+    // Not empty: the pool lies here and not in memory of its own, and capacity_bytes does not
+    // count. Somebody else's, who outlives the store: pinned, so that a GPU reads it by itself.
+    std::span<std::byte> memory;
     bool any_size = false;      // for slabs that are packed; gets then know no landing
     std::string evict = "lru";  // a row of eviction_table()
     uint32_t threads = 2;       // that copy
     uint32_t queue_max = 1024;  // batches waiting; more is busy
 };
 
-// invalid: an unknown policy. full, io: as SlotArena::create.
+// invalid: an unknown policy, or memory for slabs of any size. full, io: as SlotArena::create.
 Result<std::unique_ptr<TierStore>> open_host_store(const HostOptions& options);
 
 }  // namespace quire

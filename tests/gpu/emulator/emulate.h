@@ -93,6 +93,9 @@ inline bool __any_sync(uint32_t, bool own) {
     const uint64_t* all = quire::emulator::exchange(own);
     return std::any_of(all, all + 32, [](uint64_t x) { return x != 0; });
 }
+inline bool __all_sync(uint32_t mask, bool own) {
+    return !__any_sync(mask, !own);
+}
 inline uint32_t __reduce_max_sync(uint32_t, uint32_t own) {
     const uint64_t* all = quire::emulator::exchange(own);
     return static_cast<uint32_t>(*std::max_element(all, all + 32));
@@ -102,6 +105,28 @@ inline int32_t atomicAdd(int32_t* at, int32_t more) {
     const int32_t before = *at;
     *at += more;
     return before;
+}
+inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long more) {
+    const unsigned long long before = *at;
+    *at += more;
+    return before;
+}
+inline uint32_t atomicInc(uint32_t* at, uint32_t last) {
+    const uint32_t before = *at;
+    *at = before >= last ? 0 : before + 1;
+    return before;
+}
+template <class T>
+T __ldcs(const T* p) {
+    return *p;
+}
+template <class T>
+T __ldcv(const T* p) {
+    return *static_cast<const volatile T*>(p);
+}
+template <class T>
+void __stcs(T* p, const T& x) {
+    *p = x;
 }
 template <class T>
 T __ldcg(const T* p) {

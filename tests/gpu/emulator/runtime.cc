@@ -1,4 +1,5 @@
 // The CUDA runtime of the emulator: one device of a few multiprocessors, whose memory is the CPU's.
+// Its streams have no queues: what they are given has happened when the call returns.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -60,6 +61,83 @@ cudaError_t cudaGetLastError() {
 }
 const char* cudaGetErrorString(cudaError_t) {
     return "the emulator has no errors of its own";
+}
+
+cudaError_t cudaSetDevice(int) {
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char*, int, int) {
+    return cudaErrorInvalidDevice;  // it is on no bus
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+    *least = *greatest = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
+    return cudaMalloc(p, bytes);
+}
+cudaError_t cudaFreeHost(void* p) {
+    return cudaFree(p);
+}
+cudaError_t cudaHostRegister(void*, size_t, unsigned) {
+    return cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void*) {
+    return cudaSuccess;
+}
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+    *device = host;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+    *stream = nullptr;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+    *stream = nullptr;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t) {
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+    return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+    static char any;
+    *event = reinterpret_cast<cudaEvent_t>(&any);
+    return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t) {
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+    return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t) {
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void* p, int value, size_t bytes) {
+    std::memset(p, value, bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t) {
+    return cudaMemset(p, value, bytes);
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t) {
+    return cudaMemcpy(to, from, bytes, kind);
+}
+cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* bytes,
+                                 size_t n, cudaMemcpyAttributes*, size_t*, size_t, cudaStream_t) {
+    for (size_t i = 0; i < n; ++i) std::memcpy(to[i], from[i], bytes[i]);
+    return cudaSuccess;
 }
 
 }  // extern "C"

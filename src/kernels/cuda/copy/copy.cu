@@ -1,10 +1,9 @@
-#include <algorithm>
-
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/copy/checksum.h"
 #include "kernels/cuda/copy/copy.h"
 #include "kernels/cuda/copy/stop.cuh"
+#include "kernels/cuda/launch_kernel.cuh"
 
 namespace quire::kernels::cuda {
 namespace {
@@ -182,22 +181,24 @@ __global__ void __launch_bounds__(kThreads<kSum>, 1)
 
 int load_copy() {
     cudaFuncAttributes attributes;
-    const cudaError_t error = cudaFuncGetAttributes(&attributes, copy_kernel<false>);
+    const cudaError_t error =
+        cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&copy_kernel<false>));
     if (error != cudaSuccess) return static_cast<int>(error);
-    return static_cast<int>(cudaFuncGetAttributes(&attributes, copy_kernel<true>));
+    return static_cast<int>(
+        cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&copy_kernel<true>)));
 }
 
 int copy_pieces(const CopyLaunch& launch, CUstream_st* stream) {
     if (launch.n == 0) return 0;
     const bool sums = launch.sums != nullptr;
     const int32_t warps = launch.blocks * (sums ? kWarps<true> : kWarps<false>);
-    const int32_t group = std::clamp(launch.n / warps, 1, 32);
-    const auto blocks = static_cast<uint32_t>(launch.blocks);
-    if (sums)
-        copy_kernel<true><<<blocks, kThreads<true>, 0, stream>>>(launch, group);
-    else
-        copy_kernel<false><<<blocks, kThreads<false>, 0, stream>>>(launch, group);
-    return static_cast<int>(cudaGetLastError());
+    // Warps that take turns have equal shares: who takes one group more works on alone.
+    const int32_t turns = (launch.n - 1) / (32 * warps) + 1;
+    const int32_t group = (launch.n - 1) / (turns * warps) + 1;
+    return sums ? launch_kernel(copy_kernel<true>, launch.blocks, kThreads<true>, 0, stream, launch,
+                                group)
+                : launch_kernel(copy_kernel<false>, launch.blocks, kThreads<false>, 0, stream,
+                                launch, group);
 }
 
 }  // namespace quire::kernels::cuda

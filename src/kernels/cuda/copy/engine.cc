@@ -55,12 +55,18 @@ const CopyEngineOptions& CopyEngine::options() const {
     return state_->options;
 }
 
+CopyShape CopyEngine::shape_of(std::span<const CopyFragment> fragments,
+                               CopyDirection direction) const {
+    return cuda::shape_of(
+        fragments, direction,
+        {.piece_bytes = kPieceBytes, .boundary_bytes = state_->options.boundary_bytes});
+}
+
 Result<CopyTicket> CopyEngine::submit(const CopyRequest& request) {
     State& s = *state_;
     s.retire();
     const CopyShape shape =
-        shape_of(request.fragments, request.direction,
-                 {.piece_bytes = kPieceBytes, .boundary_bytes = s.options.boundary_bytes});
+        request.shape ? *request.shape : shape_of(request.fragments, request.direction);
     CopyWay way =
         request.way.value_or(choose(s.options.table, request.direction, shape, kEnginesMax));
     if (request.sums != nullptr && way == CopyWay::engines) {

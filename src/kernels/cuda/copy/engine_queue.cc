@@ -1,5 +1,6 @@
 // What a CopyEngine makes and frees, and how it queues a copy each of three ways.
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "kernels/cuda/copy/engine_state.cuh"
@@ -7,9 +8,10 @@
 namespace quire::kernels::cuda {
 namespace {
 
-constexpr uint64_t kSmallestStageBytes = uint64_t{1} << 20;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kFirstStageBytesMax = 8 * kMiB;
 // Of what a kernel copies without a stage: short enough that the next one's list is made meanwhile.
-constexpr uint64_t kDirectBytes = uint64_t{32} << 20;
+constexpr uint64_t kDirectBytes = uint64_t{64} << 20;
 
 #define QUIRE_CUDA_TRY(call)                                               \
     do {                                                                   \
@@ -54,11 +56,25 @@ void close_lane(CopyLane& lane) {
     cudaFree(lane.stages);
 }
 
-// Small copies go through small stages: the first one's move to the device or the last one's relay
-// has nothing to hide behind, but is twenty times as fast as the bus.
-uint64_t stage_bytes_for(uint64_t bytes, uint64_t stage_bytes) {
-    const uint64_t share = bytes / 4 / kSmallestStageBytes * kSmallestStageBytes;
-    return std::clamp(share, std::min(kSmallestStageBytes, stage_bytes), stage_bytes);
+// An eighth of a small copy, so that its parts overlap.
+uint64_t first_stage_bytes(uint64_t bytes, uint64_t most) {
+    return std::min(std::clamp(bytes / 8 / kMiB * kMiB, kMiB, kFirstStageBytesMax), most);
+}
+
+// How large the next stage is, of a copy of `bytes` of which `done` have been queued. The first
+// ones are small, because nothing moves before a list is made, and so are the last ones that come
+// to the device: the last relay has nothing to hide behind. They are no smaller, because each relay
+// waits for multiprocessors where somebody computes.
+uint64_t next_stage_bytes(uint64_t done, uint64_t bytes, uint64_t most, bool small_ends) {
+    const uint64_t first = first_stage_bytes(bytes, most), left = bytes - done;
+    const uint64_t wanted = std::min(done + first, small_ends ? left / 2 : left);
+    return wanted >= most ? most : std::max(wanted / kMiB * kMiB, first);
+}
+
+// At least as many as next_stage_bytes() makes.
+uint64_t stages_of(uint64_t bytes, uint64_t most) {
+    const auto doublings = static_cast<uint64_t>(std::bit_width(most / kMiB));
+    return bytes / most + 2 * doublings + 8;
 }
 
 }  // namespace
@@ -69,10 +85,10 @@ CopyNeeds needs_of(const CopyShape& shape, CopyWay way, const CopyEngineOptions&
     constexpr uint64_t kOfBatch = 12;  // as was seen: it is not one call of a stream's
     if (way == CopyWay::engines) return {.calls = kAround + (shape.joined / kBatch + 1) * kOfBatch};
     if (way == CopyWay::warps)
-        return {.pieces = shape.pieces + shape.bytes / kDirectBytes + 1,
-                .calls = kAround + shape.bytes / kDirectBytes};
+        return {.pieces = shape.pieces + stages_of(shape.bytes, kDirectBytes),
+                .calls = kAround + stages_of(shape.bytes, kDirectBytes)};
     const uint64_t batches = shape.host_runs / kBatch;
-    const uint64_t stages = shape.bytes / stage_bytes_for(shape.bytes, o.stage_bytes) + batches + 2;
+    const uint64_t stages = stages_of(shape.bytes, o.stage_bytes) + batches;
     const bool one_run = shape.host_runs <= stages;
     return {.pieces = shape.pieces + stages,
             .calls = kAround + stages * (one_run ? 3 : 3 + kOfBatch)};
@@ -195,17 +211,18 @@ cudaError_t CopyEngine::State::queue_staged(const CopyRequest& request, size_t s
     const bool up = request.direction == CopyDirection::to_device;
     const cudaStream_t first = up ? lane.engine : lane.warps;
     const cudaStream_t second = up ? lane.warps : lane.engine;
-    StageCursor cursor(request.fragments, request.direction,
-                       {.stage_bytes = stage_bytes_for(slots[slot].bytes, options.stage_bytes),
-                        .piece_bytes = kPieceBytes,
-                        .runs_max = kBatch,
-                        .boundary_bytes = options.boundary_bytes});
+    StageCursor cursor(
+        request.fragments, request.direction,
+        {.piece_bytes = kPieceBytes, .runs_max = kBatch, .boundary_bytes = options.boundary_bytes});
     while (!cursor.at_end()) {
         const size_t i = lane.next_stage++ % lane.moved.size();
         const cudaEvent_t free = up ? lane.relayed[i] : lane.moved[i];
         const cudaEvent_t filled = up ? lane.moved[i] : lane.relayed[i];
         std::byte* buffer = lane.stages + i * options.stage_bytes;
-        const size_t n = cursor.next(buffer, lane.runs, lane.ring.next());
+        const uint64_t done = cursor.done_bytes();
+        const uint64_t stage_bytes =
+            next_stage_bytes(done, slots[slot].bytes, options.stage_bytes, up);
+        const size_t n = cursor.next(buffer, stage_bytes, lane.runs, lane.ring.next());
         const auto move = [&] {
             for (const StageRun& run : lane.runs) {
                 std::byte* staged = buffer + run.at;
@@ -226,13 +243,13 @@ cudaError_t CopyEngine::State::queue_staged(const CopyRequest& request, size_t s
 
 cudaError_t CopyEngine::State::queue_warps(const CopyRequest& request, size_t slot) {
     CopyLane& lane = this->lane(request.direction);
-    StageCursor cursor(request.fragments, request.direction,
-                       {.stage_bytes = kDirectBytes,
-                        .piece_bytes = kPieceBytes,
-                        .runs_max = 1,
-                        .boundary_bytes = options.boundary_bytes});
+    StageCursor cursor(
+        request.fragments, request.direction,
+        {.piece_bytes = kPieceBytes, .runs_max = 1, .boundary_bytes = options.boundary_bytes});
     while (!cursor.at_end()) {
-        const size_t n = cursor.next(nullptr, lane.runs, lane.ring.next());
+        const uint64_t done = cursor.done_bytes();
+        const uint64_t lot_bytes = next_stage_bytes(done, slots[slot].bytes, kDirectBytes, false);
+        const size_t n = cursor.next(nullptr, lot_bytes, lane.runs, lane.ring.next());
         QUIRE_CUDA_TRY(launch(lane, slot, n, request.sums));
     }
     return cudaSuccess;

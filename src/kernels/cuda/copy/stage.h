@@ -24,8 +24,7 @@ struct StageRun {
 };
 
 struct StageLimits {
-    uint64_t stage_bytes = 0;     // multiples of kCopyAlign, all of them
-    uint32_t piece_bytes = 0;     // of a piece, at most: what a warp copies
+    uint32_t piece_bytes = 0;     // of a piece, at most: what a warp copies; of kCopyAlign
     uint32_t runs_max = 0;        // of a stage
     uint64_t boundary_bytes = 0;  // a power of two: a run crosses no multiple of it
 };
@@ -40,10 +39,13 @@ class StageCursor {
 
     bool at_end() const { return fragment_ == fragments_.size(); }
 
-    // The next stage, whose buffer begins at `buffer`: its runs, and pieces into `pieces` until
-    // that is full. Without a buffer, pieces that go straight, and no runs. Returns how many
-    // pieces; 0 at the end, or if `pieces` has no place.
-    size_t next(std::byte* buffer, std::vector<StageRun>& runs, std::span<CopyPiece> pieces);
+    // The next stage, of `stage_bytes` at most (a multiple of kCopyAlign), whose buffer begins at
+    // `buffer`: its runs, and pieces into `pieces` until that is full. Without a buffer, pieces
+    // that go straight, and no runs. Returns how many pieces; 0 at the end, or if `pieces` has no
+    // place.
+    size_t next(std::byte* buffer, uint64_t stage_bytes, std::vector<StageRun>& runs,
+                std::span<CopyPiece> pieces);
+    uint64_t done_bytes() const { return done_bytes_; }  // of all stages so far
 
  private:
     void skip_what_is_done();
@@ -53,6 +55,7 @@ class StageCursor {
     StageLimits limits_;
     size_t fragment_ = 0;
     uint64_t at_ = 0;  // bytes of it that earlier stages have
+    uint64_t done_bytes_ = 0;
 };
 
 // What decides how a copy is best done, and what it needs.
