@@ -26,6 +26,7 @@ struct BenchOptions {
     std::string scratch_dir;     // for disk tiers and ceilings
     std::string kv_codec;        // of our engine's pages; empty: 16 bit
     std::string llama_bench;     // llama-bench; llama-batched-bench lies beside it
+    std::string only;            // engine: rows whose name contains it; empty: all
     std::string trace;           // policy: a JSONL file with hash_ids
     int64_t minutes = 0;         // memory: how long; 0: by requests
     uint64_t requests = 20'000;  // memory

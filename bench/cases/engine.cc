@@ -51,9 +51,11 @@ class EngineRun {
     }
 
  private:
-    // Calls the two measurements in turns, each going first every other time.
+    // Calls the two measurements in turns, each going first every other time; where the row is
+    // wanted.
     template <typename Ours, typename Theirs>
     Status compare(const std::string& what, double bar, Ours ours, Theirs theirs) {
+        if (what.find(options_.only) == std::string::npos) return {};
         Sides sides;
         for (uint32_t i = 0; i < options_.repeats; ++i) {
             options_.progress(
@@ -151,7 +153,7 @@ Result<std::vector<BarRow>> run_engine(const BenchOptions& options) {
         append(rows, model.name + ": over llama.cpp", std::move(measured));
     }
 #ifdef QUIRE_ATTENTION_BENCH
-    append(rows, "decode attention", run_attention(options));
+    if (options.only.empty()) append(rows, "decode attention", run_attention(options));
 #endif
     return rows;
 }

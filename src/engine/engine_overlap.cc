@@ -19,6 +19,11 @@ double predict_step_ns(const Lane& lane, uint32_t rows) {
     return std::max(rows * lane.cache->cost().prefill_ns_per_token, lane.small_step_ns);
 }
 
+// Asking the machine reads a file, tens of microseconds: for loads, not for every token.
+bool spare_cores(uint32_t threads) {
+    return std::cmp_greater(std::thread::hardware_concurrency(), threads + kCopyThreads - 1);
+}
+
 }  // namespace
 
 // Whether another lane could step now: it waits while this one does.
@@ -33,8 +38,6 @@ void EngineCore::add_landing(const Lane& lane, std::vector<Part>& parts,
                              const StepBounds& bounds) const {
     if (options_.overlap == LoadOverlap::never) return;
     const bool company = !parts.empty() || others_ready(lane);
-    const bool spare_cores =
-        std::cmp_greater(std::thread::hardware_concurrency(), options_.threads + kCopyThreads - 1);
     uint32_t rows = 0;
     for (const uint32_t taken : plan_step(asks_of(parts), bounds)) rows += taken;
     for (const auto& job : active_) {
@@ -49,7 +52,7 @@ void EngineCore::add_landing(const Lane& lane, std::vector<Part>& parts,
                                                .compute_ns = predict_step_ns(lane, with_it),
                                                .company = company,
                                                .copying = left.copying,
-                                               .spare_cores = spare_cores,
+                                               .spare_cores = spare_cores(options_.threads),
                                                .at_once = left.at_once});
         const bool enter = plan.enter || options_.overlap == LoadOverlap::always;
         if (!enter) continue;

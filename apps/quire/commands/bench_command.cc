@@ -45,6 +45,7 @@ void add_flags(CLI::App& app, BenchFlags& flags) {
     app.add_option("--kv-codec", o.kv_codec, "of our engine's KV pages; none: 16 bit");
     app.add_option("--llama-bench", o.llama_bench,
                    "engine: llama-bench, with llama-batched-bench beside it");
+    app.add_option("--only", o.only, "engine: rows with this in their name, such as 'depth 4096'");
     app.add_option("--isa", flags.isa,
                    "of our kernels; a peer compiled for less is named with --llama-bench")
         ->check(CLI::IsMember({"auto", "avx2", "avx512"}));
