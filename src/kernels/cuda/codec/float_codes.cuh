@@ -50,6 +50,15 @@ struct Bf16Code {
 template <class Target>
 inline constexpr bool kIsFp8 = sizeof(typename Target::Code) == 1;
 
+// Of 8-bit formats; of the others, which have no scales, 1.
+template <class Target>
+constexpr float largest_code() {
+    if constexpr (kIsFp8<Target>)
+        return Target::kFormat.largest;
+    else
+        return 1.0f;
+}
+
 template <class Target>
 __device__ inline uint32_t careful(float x) {
     const uint32_t bits = __float_as_uint(x);
@@ -66,15 +75,25 @@ __device__ inline uint32_t careful(float x) {
     }
 }
 
-// Division by a scale that divides many numbers. near() has the bits of a division for numbers and
-// scales of size 2^-60 to 2^60, quotients far below the smallest code apart; they round to 0 all
-// the same.
+// Division by a scale that divides many numbers, for numbers and scales of size 2^-60 to 2^60.
+// Quotients far below the smallest code are not exact, but round to 0 all the same.
+//
+// near() has the bits of a division. near_short(), for numbers of at most 11 bits, has those of the
+// reciprocal as the sum of two: its error of 2^-45 can move a quotient only across the middle of
+// two float32, which changes a code only beside a middle m of two codes. With the number 2^k x, the
+// scale s and the middle m as integers of p, 24 and 5 bits that takes
+// |2^k x - 2^20 m s -+ s| < 16: s is then within 16 of a multiple i of 2^20, and m divides i, which
+// is at most 16. So m is 16 and s is 2^24 - 1, where the second part is rounded up, as it must be.
 struct Divisor {
     float scale, reciprocal;
+    float high, low;  // of the reciprocal, neither negative, so that minus zero stays
     static constexpr float kLargest = 0x1p60f;
 
     static __device__ __forceinline__ Divisor of(float scale) {
-        return {scale, __fdiv_rn(1.0f, scale)};
+        const float reciprocal = __frcp_rn(scale);
+        const float rest = fmaf(-reciprocal, scale, 1.0f);
+        const float high = rest < 0 ? __uint_as_float(__float_as_uint(reciprocal) - 1) : reciprocal;
+        return {scale, reciprocal, high, fmaf(-high, scale, 1.0f) * reciprocal};
     }
     __device__ __forceinline__ bool is_near(float largest) const {
         return largest <= kLargest && scale <= kLargest && scale >= 1 / kLargest;
@@ -85,6 +104,7 @@ struct Divisor {
         quotient = fmaf(fmaf(-quotient, scale, x), reciprocal, quotient);
         return copysignf(quotient, x);  // minus zero became zero
     }
+    __device__ __forceinline__ float near_short(float x) const { return fmaf(x, high, x * low); }
 };
 
 }  // namespace quire::kernels::cuda

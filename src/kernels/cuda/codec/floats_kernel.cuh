@@ -1,16 +1,15 @@
-// The kernels of encode_floats.h, one for each format, head_dim and side.
+// The kernels of encode_floats.h, one for each format, head_dim and kind of rows.
 //
-// Two warps take 16 tokens of a KV head, a quad of threads a row: thread t has the numbers at 8t,
-// 8 (t + 4), ..., eight each. V goes straight to the page; K is turned in shared memory.
+// Two warps take 16 tokens of a KV head, a quad of threads a row. V goes straight to the page; K is
+// turned in shared memory.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
+#include "kernels/cuda/codec/eights.cuh"
 #include "kernels/cuda/codec/float_codes.cuh"
 #include "kernels/cuda/codec/quad_row.cuh"
 #include "kernels/cuda/codec/rows_in.cuh"
 #include "kernels/cuda/codec/runs.cuh"
+#include "kernels/cuda/codec/token_rows.cuh"
 #include "kernels/cuda/codec/work_cut.h"
 #include "kernels/cuda/encode_floats.h"
 
@@ -18,268 +17,215 @@ namespace quire::kernels::cuda {
 
 inline constexpr uint32_t kFloatPairs = 4;
 
-template <int kHeadDim>
-struct EightsOfRow {
-    static constexpr int kCount = (kHeadDim / 8 + 3) / 4;  // of a thread
-    float x[kCount][8];
-
-    static __device__ __forceinline__ int eight_of(int i) {
-        return 4 * i + static_cast<int>(lane_of_warp() % 4);
-    }
-    static __device__ __forceinline__ bool has(int i) {
-        return kHeadDim % 32 == 0 || eight_of(i) < kHeadDim / 8;
-    }
-
-    template <class T>
-    __device__ __forceinline__ void load(const T* row) {
-        const bool aligned = reinterpret_cast<uintptr_t>(row) % 16 == 0;
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            if (!has(i)) continue;
-            const T* from = row + 8 * eight_of(i);
-            uint4 words[sizeof(T) / 2];
-            if (aligned) {
-#pragma unroll
-                for (size_t w = 0; w < sizeof(T) / 2; ++w)
-                    words[w] = __ldcs(reinterpret_cast<const uint4*>(from) + w);
-            } else {
-                copy_numbers(words, from);
-            }
-            widen<T>(words, x[i]);
-        }
-    }
-    template <class T>
-    static __device__ __forceinline__ void copy_numbers(uint4* words, const T* from) {
-        auto* numbers = reinterpret_cast<T*>(words);
-#pragma unroll
-        for (int j = 0; j < 8; ++j) numbers[j] = from[j];
-    }
-    template <class T>
-    static __device__ __forceinline__ void widen(const uint4* words, float (&x)[8]) {
-        const auto* word = reinterpret_cast<const uint32_t*>(words);
-        if constexpr (sizeof(T) == 4) {
-#pragma unroll
-            for (int j = 0; j < 8; ++j) x[j] = __uint_as_float(word[j]);
-        } else {
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                const float2 two = widened<T>(word[j]);
-                x[2 * j] = two.x, x[2 * j + 1] = two.y;
-            }
-        }
-    }
-    template <class Visit>
-    __device__ __forceinline__ void for_each(Visit visit) const {
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            if (!has(i)) continue;
-#pragma unroll
-            for (int j = 0; j < 8; ++j) visit(x[i][j]);
-        }
-    }
-};
-
-// Rows of 16 codes of a dimension in shared memory, with a gap after every eight.
-template <class Code>
-__device__ __forceinline__ uint32_t turned_at(int dim, uint32_t token) {
-    return static_cast<uint32_t>(dim) * 16 * sizeof(Code) +
-           static_cast<uint32_t>(dim) / 8 * 8 * sizeof(Code) + token * sizeof(Code);
-}
-template <class Code>
-constexpr uint32_t turned_bytes(int head_dim) {
-    return static_cast<uint32_t>(head_dim) * 17 * sizeof(Code);
-}
-
-template <class Target, int kHeadDim, bool kDimMajor>
+template <class Target, int kHeadDim, bool kDimMajor, RowKind kKind>
 struct FloatsPair {
     using Code = typename Target::Code;
+    using Row = EightsOfRow<kKind, kHeadDim>;
+    // Of rows that are kept as words, the next one comes while one is coded.
+    static constexpr bool kEarly = kKind == RowKind::plain_bf16;
     const EncodeFloatsParams& p;
     const FloatRows& rows;
-    std::byte* turned;
+    TokenRows<Code, kHeadDim> turned;
     uint32_t half;
+
+    // Where a row goes: to which token of the group, whose codes begin at `side`.
+    struct Place {
+        uint32_t token;
+        bool written;
+        int32_t head;
+        std::byte* side;
+        std::byte* scale;  // of the row, if it has one
+    };
 
     __device__ __forceinline__ void sync() const {
         asm volatile("bar.sync %0, 64;" : : "r"(1 + threadIdx.x / 64) : "memory");
     }
 
-    // The scale of the quad's row; stored when it is the row's own.
-    __device__ __forceinline__ float scale_of(const EightsOfRow<kHeadDim>& row, float largest,
-                                              bool finite, bool written, int32_t head,
-                                              std::byte* stored) const {
-        if constexpr (!kIsFp8<Target>) {
-            return 1.0f;
-        } else {
-            if (p.scaling == codec::fp8::Scaling::one) return 1.0f;
-            if (p.scaling == codec::fp8::Scaling::head) return rows.scales[head];
-            if (__any_sync(kWholeWarp, !finite)) {
-                largest = 0.0f;
-                row.for_each([&](float x) {
-                    if (fabsf(x) < INFINITY) largest = fmaxf(largest, fabsf(x));
-                });
-                largest = quad_max_or_nan(largest);
-            }
-            const float least = codec::fp8::kSmallestScale, most = codec::fp8::kLargestScale;
-            const __half scale = __float2half_rn(
-                fmaxf(fminf(__fdiv_rn(largest, Target::kFormat.largest), most), least));
-            if (written && lane_of_warp() % 4 == 0) *reinterpret_cast<__half*>(stored) = scale;
-            return __half2float(scale);
-        }
+    // `largest`: the row's largest finite magnitude.
+    template <class Share>
+    __device__ __forceinline__ float scale_of(float largest, int32_t head, Share share) const {
+        if constexpr (!kIsFp8<Target>) return 1.0f;
+        if (p.scaling == codec::fp8::Scaling::one) return 1.0f;
+        if (p.scaling == codec::fp8::Scaling::head) return rows.scales[head];
+        const float least = codec::fp8::kSmallestScale, most = codec::fp8::kLargestScale;
+        return __half2float(__float2half_rn(fmaxf(fminf(share(largest), most), least)));
+    }
+    __device__ __forceinline__ void store_scale(const Place& place, float scale) const {
+        if (kIsFp8<Target> && p.scaling == codec::fp8::Scaling::token && lane_of_warp() % 4 == 0)
+            *reinterpret_cast<__half*>(place.scale) = __float2half_rn(scale);
     }
 
-    __device__ __forceinline__ void put(int eight, uint32_t token, const uint32_t (&words)[4],
-                                        std::byte* side) const {
-        constexpr int kWords = static_cast<int>(2 * sizeof(Code));
+    // Eight codes, in words.
+    __device__ __forceinline__ void put(int eight, const Place& place,
+                                        const uint32_t (&words)[4]) const {
         if constexpr (kDimMajor) {
-#pragma unroll
-            for (int j = 0; j < 8; ++j) {
-                const uint32_t word = words[j * sizeof(Code) / 4];
-                const auto code = static_cast<Code>(word >> (j * sizeof(Code) % 4 * 8));
-                *reinterpret_cast<Code*>(turned + turned_at<Code>(8 * eight + j, token)) = code;
-            }
+            turned.put(place.token, static_cast<uint32_t>(eight), words);
         } else {
-            auto* to = reinterpret_cast<uint32_t*>(
-                side + (token * kHeadDim + 8 * static_cast<uint32_t>(eight)) * sizeof(Code));
-            if constexpr (kWords == 2)
+            std::byte* to =
+                place.side +
+                (place.token * kHeadDim + 8 * static_cast<uint32_t>(eight)) * sizeof(Code);
+            if constexpr (sizeof(Code) == 1)
                 *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
             else
                 *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
         }
     }
 
-    // Codes of eight numbers, in words.
-    template <class Quotient, class Pair>
-    static __device__ __forceinline__ void make_codes(const float (&x)[8], Quotient quotient,
-                                                      Pair pair, uint32_t (&words)[4]) {
-#pragma unroll
-        for (int j = 0; j < 8; j += 2) {
-            const uint32_t two = pair(quotient(x[j]), quotient(x[j + 1]));
-            if constexpr (!kIsFp8<Target>)
-                words[j / 2] = two;
-            else
-                words[j / 4] = j % 4 == 0 ? two : words[j / 4] | two << 16;
+    __device__ __forceinline__ void code_row(const Row& row, int64_t from,
+                                             const Place& place) const {
+        const float largest = quad_max_or_nan(row.largest());
+        const float scale = scale_of(largest, place.head, [](float x) {
+            constexpr float kTop = largest_code<Target>();
+            return Divisor{kTop, 1.0f / kTop, 0.0f, 0.0f}.near(x);
+        });
+        const Divisor by = Divisor::of(scale);
+        if (!__all_sync(kWholeWarp, !place.written || by.is_near(largest))) {
+            code_carefully(from, place);
+            return;
         }
-    }
-
-    // `token`: of the group, whose first token has its codes at `side` when they are V's.
-    __device__ __forceinline__ void code_row(const EightsOfRow<kHeadDim>& row, uint32_t token,
-                                             bool written, int32_t head, std::byte* side,
-                                             std::byte* scales) const {
-        float largest = 0.0f;
-        row.for_each([&](float x) { largest = max_or_nan(largest, fabsf(x)); });
-        largest = quad_max_or_nan(largest);
-        const bool finite = largest < INFINITY;
-        const Divisor by = Divisor::of(
-            scale_of(row, largest, finite || !written, written, head, scales + 2 * token));
-        const bool near = !written || (finite && by.is_near(largest));
-        const bool all_near = __all_sync(kWholeWarp, near);
+        if (!place.written) return;
+        store_scale(place, scale);
 #pragma unroll
-        for (int i = 0; i < EightsOfRow<kHeadDim>::kCount; ++i) {
-            if (!row.has(i) || !written) continue;
-            uint32_t words[4] = {};
-            if (all_near)
-                make_codes(
-                    row.x[i], [&](float x) { return kIsFp8<Target> ? by.near(x) : x; },
-                    [](float a, float b) { return Target::pair(a, b); }, words);
-            else
-                make_codes(
-                    row.x[i], [&](float x) { return kIsFp8<Target> ? __fdiv_rn(x, by.scale) : x; },
-                    [](float a, float b) {
-                        return careful<Target>(a) | careful<Target>(b) << (8 * sizeof(Code));
-                    },
-                    words);
-            put(EightsOfRow<kHeadDim>::eight_of(i), token, words, side);
-        }
-        if (written && !finite && lane_of_warp() % 4 == 0 && p.not_finite != nullptr)
-            atomicAdd(p.not_finite, 1u);
-    }
-
-    // K's codes of the group, of which the first dimension's are at `side`.
-    __device__ __forceinline__ void store_turned(uint32_t written, std::byte* side) const {
-        const auto pitch = static_cast<uint32_t>(p.block_tokens) * sizeof(Code);
-        for (uint32_t i = threadIdx.x % 64; i < kHeadDim * sizeof(Code); i += 64) {
-            const auto dim = static_cast<int>(i / sizeof(Code));
-            const uint32_t piece = i % sizeof(Code) * 16;
-            const std::byte* from = turned + turned_at<Code>(dim, 0) + piece;
-            std::byte* to = side + static_cast<uint32_t>(dim) * pitch + piece;
-            if (written == 0xffff) {
-                const uint2 low = *reinterpret_cast<const uint2*>(from);
-                const uint2 high = *reinterpret_cast<const uint2*>(from + 8);
-                *reinterpret_cast<uint4*>(to) = make_uint4(low.x, low.y, high.x, high.y);
-                continue;
+        for (int i = 0; i < Row::kCount; ++i) {
+            if (!row.has(i)) continue;
+            uint32_t words[4];
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                float2 two = row.pair(i, j);
+                if constexpr (!kIsFp8<Target>) {
+                    words[j] = Target::pair(two.x, two.y);
+                    continue;
+                }
+                if constexpr (kKind == RowKind::plain_bf16)
+                    two = {by.near_short(two.x), by.near_short(two.y)};
+                else
+                    two = {by.near(two.x), by.near(two.y)};
+                const uint32_t codes = Target::pair(two.x, two.y);
+                words[j / 2] = j % 2 == 0 ? codes : words[j / 2] | codes << 16;
             }
-            const uint32_t first = i % sizeof(Code) * 8;  // token
-            for (uint32_t t = 0; t < 16 / sizeof(Code); ++t)
-                if (written >> (first + t) & 1)
-                    reinterpret_cast<Code*>(to)[t] = reinterpret_cast<const Code*>(from)[t];
+            put(Row::eight_of(i), place, words);
         }
+    }
+
+    // By the oracle's divisions, from memory: where some row has a number that is not finite, or is
+    // of a size that is_near() is not for. Code of loops, for it is seldom needed.
+    __device__ __forceinline__ void code_carefully(int64_t from, const Place& place) const {
+        const auto t = static_cast<int>(lane_of_warp() % 4);
+        float largest = 0.0f;
+        bool finite = true;
+#pragma unroll 1
+        for (int dim = t; dim < kHeadDim; dim += 4) {
+            const float x = fabsf(number_at(p.element, rows.rows, from + dim));
+            finite = finite && x < INFINITY;
+            if (x < INFINITY) largest = fmaxf(largest, x);
+        }
+        largest = quad_max_or_nan(largest);
+        finite = (__ballot_sync(kWholeWarp, finite) >> (lane_of_warp() & 28) & 15) == 15;
+        if (!place.written) return;
+        const float scale = scale_of(largest, place.head,
+                                     [](float x) { return __fdiv_rn(x, largest_code<Target>()); });
+        store_scale(place, scale);
+#pragma unroll 1
+        for (int dim = t; dim < kHeadDim; dim += 4) {
+            const float x = number_at(p.element, rows.rows, from + dim);
+            const auto code =
+                static_cast<Code>(careful<Target>(kIsFp8<Target> ? __fdiv_rn(x, scale) : x));
+            if constexpr (kDimMajor)
+                turned.code(place.token, static_cast<uint32_t>(dim)) = code;
+            else
+                reinterpret_cast<Code*>(place.side)[place.token * kHeadDim + dim] = code;
+        }
+        if (!finite && t == 0 && p.not_finite != nullptr) atomicAdd(p.not_finite, 1u);
     }
 
     __device__ __forceinline__ void code_heads(const WorkCut& cut, const Run& run,
                                                const int32_t* tokens_of_run, int32_t first,
                                                int32_t last) const {
-        const uint32_t token = 8 * half + lane_of_warp() / 4;
-        const bool written = (run.written >> token & 1) != 0;
+        Place place;
+        place.token = 8 * half + lane_of_warp() / 4;
+        place.written = (run.written >> place.token & 1) != 0;
         const auto index = static_cast<uint32_t>(run.group) & ((1u << cut.log_groups) - 1);
         const auto side_bytes = static_cast<int64_t>(kHeadDim * sizeof(Code)) * p.block_tokens;
         std::byte* page =
             p.pages + (run.group >> cut.log_groups) * p.block_stride + first * p.head_stride;
-        const int64_t row = (written ? tokens_of_run[token] : 0) * rows.token_stride;
-        for (int32_t head = first; head < last; ++head, page += p.head_stride) {
-            EightsOfRow<kHeadDim> numbers;
-            const int64_t from = row + head * rows.head_stride;
-            if (p.element == Numbers::bf16)
-                numbers.load(static_cast<const __nv_bfloat16*>(rows.rows) + from);
-            else if (p.element == Numbers::f16)
-                numbers.load(static_cast<const __half*>(rows.rows) + from);
-            else
-                numbers.load(static_cast<const float*>(rows.rows) + from);
-            std::byte* scales = page + 2 * side_bytes +
-                                2 * (index * kGroupTokens + (kDimMajor ? 0 : p.block_tokens));
-            std::byte* side =
-                kDimMajor ? page + index * kGroupTokens * sizeof(Code)
-                          : page + side_bytes + index * (kGroupTokens * kHeadDim * sizeof(Code));
-            code_row(numbers, token, written, head, side, scales);
+        place.scale = page + 2 * side_bytes +
+                      2 * (index * kGroupTokens + place.token + (kDimMajor ? 0 : p.block_tokens));
+        place.side = kDimMajor
+                         ? page + index * kGroupTokens * sizeof(Code)
+                         : page + side_bytes + index * (kGroupTokens * kHeadDim * sizeof(Code));
+        int64_t from = (place.written ? tokens_of_run[place.token] : 0) * rows.token_stride +
+                       first * rows.head_stride;
+        Row next;
+        if constexpr (kEarly) next.load(p.element, rows.rows, from);
+#pragma unroll 1
+        for (place.head = first; place.head < last; ++place.head) {
+            if constexpr (!kEarly) next.load(p.element, rows.rows, from);
+            const Row row = next;
+            if (kEarly && place.head + 1 < last)
+                next.load(p.element, rows.rows, from + rows.head_stride);
+            code_row(row, from, place);
             if constexpr (kDimMajor) {
                 sync();
-                store_turned(run.written, side);
+                turned.store(run.written, static_cast<uint32_t>(p.block_tokens) * sizeof(Code),
+                             place.side);
                 sync();
             }
+            from += rows.head_stride;
+            place.side += p.head_stride;
+            place.scale += p.head_stride;
         }
     }
 };
 
-template <class Target, int kHeadDim, bool kDimMajor>
-__global__ void __launch_bounds__(kFloatPairs * 64, kHeadDim <= 128 ? 3 : 2)
-    floats_kernel(const EncodeFloatsParams p, const WorkCut cut) {
-    using Code = typename Target::Code;
-    __shared__ __align__(16)
-        std::byte turned[kFloatPairs][kDimMajor ? turned_bytes<Code>(kHeadDim) : 16];
-    __shared__ int32_t tokens[kFloatPairs * 2][kGroupTokens];
-    const uint32_t warp = threadIdx.x / 32;
-    const uint32_t unit = blockIdx.x * kFloatPairs + warp / 2;
+// What a block does for K or V.
+template <class Target, int kHeadDim, bool kDimMajor, RowKind kKind>
+__device__ __forceinline__ void code_side(const EncodeFloatsParams& p, const WorkCut& cut,
+                                          uint32_t* turned, int32_t* tokens) {
+    const FloatRows& rows = kDimMajor ? p.k : p.v;
+    const uint32_t half = threadIdx.x / 32 % 2;
+    const uint32_t unit = blockIdx.x * kFloatPairs + threadIdx.x / 64;
     const uint32_t window = unit / static_cast<uint32_t>(cut.shares);
     const auto share = static_cast<int32_t>(unit - window * static_cast<uint32_t>(cut.shares));
     if (window >= static_cast<uint32_t>(cut.windows)) return;
-    const FloatsPair<Target, kHeadDim, kDimMajor> work = {p, kDimMajor ? p.k : p.v,
-                                                          turned[warp / 2], warp % 2};
     const int32_t first = share * cut.share_heads;
     const int32_t last = min(first + cut.share_heads, p.kv_heads);
-    const RunFinder finder(p.slots, p.n_tokens, p.n_blocks << cut.log_groups,
-                           static_cast<int32_t>(window) * cut.window_tokens, cut.window_tokens);
+    const auto token = static_cast<int32_t>(window) * cut.window_tokens;
+    prefetch_rows(p.element, rows, kHeadDim, first, token + 8 * static_cast<int32_t>(half),
+                  p.n_tokens);
+    const RunFinder finder(p.slots, p.n_tokens, p.n_blocks << cut.log_groups, token,
+                           cut.window_tokens);
+    const FloatsPair<Target, kHeadDim, kDimMajor, kKind> work = {p, rows, {turned}, half};
     for (uint32_t starts = finder.starts; starts != 0; starts &= starts - 1)
-        work.code_heads(cut, finder.run_at(__ffs(static_cast<int>(starts)) - 1, tokens[warp]),
-                        tokens[warp], first, last);
+        work.code_heads(cut, finder.run_at(__ffs(static_cast<int>(starts)) - 1, tokens), tokens,
+                        first, last);
+}
+
+// Grid: y = 0 is the first side that has rows.
+template <class Target, int kHeadDim, RowKind kKind>
+__global__ void __launch_bounds__(kFloatPairs * 64, kHeadDim <= 128 ? 3 : 2)
+    floats_kernel(const EncodeFloatsParams p, const WorkCut cut) {
+    using Turned = TokenRows<typename Target::Code, kHeadDim>;
+    __shared__ __align__(16) uint32_t turned[kFloatPairs][Turned::kBytes / 4];
+    __shared__ int32_t tokens[kFloatPairs * 2][kGroupTokens];
+    uint32_t* words = turned[threadIdx.x / 64];
+    if (blockIdx.y == 0 && p.k.rows != nullptr)
+        code_side<Target, kHeadDim, true, kKind>(p, cut, words, tokens[threadIdx.x / 32]);
+    else
+        code_side<Target, kHeadDim, false, kKind>(p, cut, words, tokens[threadIdx.x / 32]);
 }
 
 template <class Target, int kHeadDim>
 int launch_floats_of(const EncodeFloatsParams& p, CUstream_st* stream) {
     const WorkCut cut = cut_work(p.n_tokens, p.kv_heads, p.block_tokens);
     const int64_t pairs = int64_t{cut.windows} * cut.shares;
-    const auto blocks = static_cast<uint32_t>((pairs + kFloatPairs - 1) / kFloatPairs);
-    if (p.k.rows != nullptr)
-        floats_kernel<Target, kHeadDim, true><<<blocks, kFloatPairs * 64, 0, stream>>>(p, cut);
-    if (p.v.rows != nullptr)
-        floats_kernel<Target, kHeadDim, false><<<blocks, kFloatPairs * 64, 0, stream>>>(p, cut);
+    const uint32_t sides = (p.k.rows != nullptr ? 1u : 0u) + (p.v.rows != nullptr ? 1u : 0u);
+    if (sides == 0) return 0;
+    const dim3 grid(static_cast<uint32_t>((pairs + kFloatPairs - 1) / kFloatPairs), sides);
+    const bool plain = (p.k.rows == nullptr || are_plain_bf16(p.element, p.k)) &&
+                       (p.v.rows == nullptr || are_plain_bf16(p.element, p.v));
+    const auto kernel = plain ? floats_kernel<Target, kHeadDim, RowKind::plain_bf16>
+                              : floats_kernel<Target, kHeadDim, RowKind::any>;
+    kernel<<<grid, kFloatPairs * 64, 0, stream>>>(p, cut);
     return static_cast<int>(cudaGetLastError());
 }
 

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kInteropThreads) fp4_kernel(const EncodeIntero
         float x[8], top = 0.0f;
 #pragma unroll
         for (uint32_t i = 0; i < 8; ++i) {
-            x[i] = mine ? number_at(p, rows.rows, row.numbers + at + i) : 0.0f;
+            x[i] = mine ? number_at(p.element, rows.rows, row.numbers + at + i) : 0.0f;
             const bool is_finite = fabsf(x[i]) < INFINITY;
             finite = finite && is_finite;
             top = is_finite ? fmaxf(top, fabsf(x[i])) : top;

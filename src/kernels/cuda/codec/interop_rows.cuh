@@ -4,10 +4,8 @@
 
 #include <cstdint>
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "kernels/cuda/codec/quad_row.cuh"
+#include "kernels/cuda/codec/rows_in.cuh"
 #include "kernels/cuda/encode_interop.h"
 
 namespace quire::kernels::cuda {
@@ -37,14 +35,6 @@ struct InteropRow {
 inline uint32_t interop_blocks(const EncodeInteropParams& p) {
     constexpr int64_t kRows = kInteropThreads / 4;
     return static_cast<uint32_t>((int64_t{p.n_tokens} * p.kv_heads + kRows - 1) / kRows);
-}
-
-__device__ __forceinline__ float number_at(const EncodeInteropParams& p, const void* rows,
-                                           int64_t i) {
-    if (p.element == Numbers::bf16)
-        return __bfloat162float(static_cast<const __nv_bfloat16*>(rows)[i]);
-    if (p.element == Numbers::f16) return __half2float(static_cast<const __half*>(rows)[i]);
-    return static_cast<const float*>(rows)[i];
 }
 
 }  // namespace quire::kernels::cuda

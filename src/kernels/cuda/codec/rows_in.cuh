@@ -17,10 +17,36 @@ enum class RowKind : uint8_t {
     any,
     plain_bf16,  // bf16 without means, at multiples of 16 bytes
 };
+// Rows of 16-bit numbers, strides in numbers.
+inline bool are_aligned(const void* rows, int64_t token_stride, int64_t head_stride) {
+    return reinterpret_cast<uintptr_t>(rows) % 16 == 0 && token_stride % 8 == 0 &&
+           head_stride % 8 == 0;
+}
 inline bool are_plain_bf16(Numbers element, const EncodeRows& rows) {
     return element == Numbers::bf16 && rows.mean == nullptr &&
-           reinterpret_cast<uintptr_t>(rows.rows) % 16 == 0 && rows.token_stride % 8 == 0 &&
-           rows.head_stride % 8 == 0;
+           are_aligned(rows.rows, rows.token_stride, rows.head_stride);
+}
+
+__device__ __forceinline__ float number_at(Numbers element, const void* rows, int64_t i) {
+    if (element == Numbers::bf16)
+        return __bfloat162float(static_cast<const __nv_bfloat16*>(rows)[i]);
+    if (element == Numbers::f16) return __half2float(static_cast<const __half*>(rows)[i]);
+    return static_cast<const float*>(rows)[i];
+}
+
+// Asks for rows of the tokens of a window before it is known where they go: half of its 16 tokens
+// a warp, a token a quad.
+template <class Rows>
+__device__ __forceinline__ void prefetch_rows(Numbers element, const Rows& rows, int32_t head_dim,
+                                              int32_t head, int32_t token, int32_t n_tokens) {
+    token += static_cast<int32_t>(lane_of_warp() / 4);
+    if (token >= n_tokens) return;
+    const int32_t number_bytes = element == Numbers::f32 ? 4 : 2;
+    const std::byte* row = static_cast<const std::byte*>(rows.rows) +
+                           (token * rows.token_stride + head * rows.head_stride) * number_bytes;
+    for (auto i = static_cast<int32_t>(lane_of_warp() % 4); i * 128 < head_dim * number_bytes;
+         i += 4)
+        asm volatile("prefetch.global.L2 [%0];" : : "l"(row + i * 128));
 }
 
 // Rows lie this far apart in shared memory, so that eight rows are in different banks.

@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kInteropThreads) slots_kernel(const EncodeInte
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
             const int64_t i = where.numbers + 16 * v + 2 * t + (q & 1) + 8 * (q >> 1);
-            row.x[v][q] = where.written ? number_at(p, rows.rows, i) : 0.0f;
+            row.x[v][q] = where.written ? number_at(p.element, rows.rows, i) : 0.0f;
             largest = max_or_nan(largest, fabsf(row.x[v][q]));
         }
     const bool finite = quad_max_or_nan(largest) < INFINITY;

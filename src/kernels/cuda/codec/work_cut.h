@@ -24,7 +24,7 @@ inline WorkCut cut_work(int32_t n_tokens, int32_t kv_heads, int32_t block_tokens
     // Enough pairs for every multiprocessor of the largest GPUs, a few times.
     cut.share_heads = 1;
     while (cut.share_heads < kv_heads &&
-           int64_t{cut.windows} * kv_heads / (2 * cut.share_heads) >= 24576)
+           int64_t{cut.windows} * kv_heads / (2 * cut.share_heads) >= 12288)
         cut.share_heads *= 2;
     cut.shares = (kv_heads - 1) / cut.share_heads + 1;
     while (16 << cut.log_groups < block_tokens) ++cut.log_groups;
