@@ -187,7 +187,7 @@ def row(what, measured, reference, bar=None, comparison="<="):
     ratio = measured / reference if comparison == "<=" else reference / measured
     good = bar is None or (ratio <= bar if comparison == "<=" else ratio >= bar)
     print(f"{what:66} {measured * 1e6:9.1f} us {reference * 1e6:9.1f} us  {ratio:6.3f} "
-          f"{'' if bar is None else comparison + ' ' + str(bar)} {'' if good else 'NO'}", flush=True)
+          f"{'' if bar is None else f'{comparison} {bar}'} {'' if good else 'NO'}", flush=True)
     return {"what": what, "measured": measured * 1e6, "unit": "us", "reference": reference * 1e6,
             "ratio": ratio, "bar": bar, "comparison": comparison, "ok": good}
 
