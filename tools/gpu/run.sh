@@ -57,8 +57,8 @@ tier() {
     printf 'src/%s.cc\n' base/{arena,check,clock,crc32c,executor,result,units} \
         core/{hash128,kv_layout} format/slab \
         policy/{adaptive,evict,ghost_set,lfuda,lru,mini_cache,s3fifo,sieve} \
-        tier/{landing,arena/slot_arena,host/copy_slab,host/host_entries,host/host_store} \
-        tier/{packed/packed_slab,testing/conformance}
+        tier/{landing,arena/slot_arena,packed/packed_slab,testing/conformance} \
+        tier/host/{copy_slab,get_flight,host_entries,host_store}
 }
 tests() {
     find tests/gpu -name "*.cc" -not -path "tests/gpu/emulator/*"

@@ -1,40 +1,12 @@
 // Slabs from slots of the device to the host, verified there, whole or layer by layer.
 #include <algorithm>
-#include <limits>
 
-#include "base/clock.h"
 #include "tier/device/device_state.h"
-#include "tier/host/copy_slab.h"
+#include "tier/host/get_flight.h"
 
 namespace quire {
 
 using kernels::cuda::CopyDirection;
-
-struct DeviceState::GetFlight {
-    std::vector<TierGet> items;
-    TierDone done;
-    std::vector<SlabPiece> pieces{{0, std::numeric_limits<uint32_t>::max(), 0, 0}};
-    std::optional<LandingCount> landing;
-    std::vector<HostEntry*> entries;  // per item, used until the end; nullptr: nothing to copy
-    std::vector<Status> results;      // under results_mutex until the last part
-    std::mutex results_mutex;
-    std::atomic<size_t> open{0};  // pieces of blocks, and one for who hands them out
-    int64_t start_ns = system_clock().monotonic_ns();
-
-    GetFlight(std::vector<TierGet> gets, TierDone when_done)
-        : items(std::move(gets)),
-          done(std::move(when_done)),
-          entries(items.size()),
-          results(items.size()) {}
-    // The first thing that went wrong counts.
-    void fail(size_t item, const Status& why) {
-        {
-            std::lock_guard lock(results_mutex);
-            if (results[item].ok()) results[item] = why;
-        }
-        landing->failed();
-    }
-};
 
 Status DeviceState::get(std::vector<TierGet> batch, TierDone done, TierLanding landing) {
     QUIRE_TRY(enter());
@@ -44,36 +16,16 @@ Status DeviceState::get(std::vector<TierGet> batch, TierDone done, TierLanding l
     const size_t n = flight->items.size();
     flight->landing.emplace(std::move(landing), flight->pieces, n);
     flight->open = n * flight->pieces.size() + 1;
-    hold_entries(*flight, layers);
+    {
+        std::lock_guard lock(mutex_);
+        hold_entries(*flight, entries_, options_.layout, layers, "not on the device", stats_);
+    }
     // All blocks' first layers before anybody's next ones.
     for (size_t piece = 0; piece < flight->pieces.size(); ++piece)
         for (size_t first = 0; first < n; first += kDeviceRunBlocks)
             run(starts_, [this, flight, piece, first] { get_run(flight, piece, first); });
     run(starts_, [this, flight] { finish(*flight, 1); });
     return {};
-}
-
-// `layers`: what each slab must have, when the caller said so.
-void DeviceState::hold_entries(GetFlight& flight, uint32_t layers) {
-    std::lock_guard lock(mutex_);
-    for (size_t i = 0; i < flight.items.size(); ++i) {
-        const TierGet& item = flight.items[i];
-        ++stats_.gets;
-        HostEntry* entry = entries_.find(item.key);
-        if (!entry || !entry->ready || entry->doomed) {
-            flight.fail(i, make_error(Code::miss, "not on the device"));
-            continue;
-        }
-        const bool fits =
-            item.into.size() == entry->bytes || (item.or_less && item.into.size() > entry->bytes);
-        if (!fits || (layers > 0 && layers != options_.layout.groups[entry->pool].layers.size())) {
-            flight.fail(i, make_error(Code::invalid, "the buffer is not of the slab's shape"));
-            continue;
-        }
-        flight.entries[i] = entry;
-        ++entry->users;
-        entries_.touch(*entry);
-    }
 }
 
 // One piece of some of the batch's slabs. What lands whole in pinned memory needs no other.
@@ -144,19 +96,7 @@ void DeviceState::finish(GetFlight& flight, size_t parts) {
     if (flight.open.fetch_sub(parts) != parts) return;
     {
         std::lock_guard lock(mutex_);
-        for (size_t i = 0; i < flight.items.size(); ++i) {
-            HostEntry* entry = flight.entries[i];
-            if (!entry) continue;
-            if (flight.results[i].ok()) {
-                ++stats_.get_hits;
-                stats_.get_bytes += entry->bytes;
-            } else if (flight.results[i].code() == Code::corrupt) {
-                ++stats_.corrupt_blocks;
-                entries_.doom(*entry);
-            }
-            entries_.drop_user(*entry);
-        }
-        stats_.get_ns += static_cast<uint64_t>(system_clock().monotonic_ns() - flight.start_ns);
+        let_go_of_entries(flight, entries_, stats_);
     }
     flight.done(flight.results);
     leave();

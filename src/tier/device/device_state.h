@@ -16,6 +16,7 @@
 #include "tier/device/device_memory.h"
 #include "tier/device/device_store.h"
 #include "tier/device/mover.h"
+#include "tier/host/get_flight.h"
 #include "tier/host/host_entries.h"
 #include "tier/landing.h"
 
@@ -56,7 +57,6 @@ class DeviceState final : public DeviceStore {
 
  private:
     struct PutFlight;
-    struct GetFlight;
     struct LoadFlight;
     // A block that has its slot and whose bytes are to come.
     struct Incoming {
@@ -82,7 +82,6 @@ class DeviceState final : public DeviceStore {
               std::vector<std::byte*> places);
     void finish(PutFlight& flight, size_t blocks);
 
-    void hold_entries(GetFlight& flight, uint32_t layers);
     void get_run(const std::shared_ptr<GetFlight>& flight, size_t piece, size_t first);
     void fetch(const std::shared_ptr<GetFlight>& flight, size_t piece, std::vector<size_t> items,
                std::vector<std::byte*> places);

@@ -17,6 +17,7 @@
 #include "base/executor.h"
 #include "tier/arena/slot_arena.h"
 #include "tier/host/copy_slab.h"
+#include "tier/host/get_flight.h"
 #include "tier/host/host_entries.h"
 #include "tier/landing.h"
 #include "tier/packed/packed_slab.h"
@@ -60,7 +61,11 @@ class HostStore final : public TierStore {
         const uint32_t landing_layers = landing.layers;
         if (landing.layers > 0) flight->pieces = cut_slab(landing.layers, landing.layer_bytes);
         flight->landing.emplace(std::move(landing), flight->pieces, flight->items.size());
-        hold_entries(*flight, landing_layers);
+        {
+            std::lock_guard lock(mutex_);
+            hold_entries(*flight, entries_, options_.layout, landing_layers, "not in the host pool",
+                         stats_);
+        }
         const size_t n = flight->items.size();
         const size_t runs = std::max<size_t>(1, (n + kBlocksPerTask - 1) / kBlocksPerTask);
         const size_t tasks = runs * flight->pieces.size();
@@ -162,60 +167,10 @@ class HostStore final : public TierStore {
     };
 
     // The same for gets, whose slabs are copied in pieces.
-    struct GetFlight {
-        std::vector<TierGet> items;
-        TierDone done;
-        std::vector<SlabPiece> pieces{{0, std::numeric_limits<uint32_t>::max(), 0, 0}};
-        std::optional<LandingCount> landing;
-        std::vector<HostEntry*> entries;  // per item, used until the end; nullptr: nothing to copy
-        std::vector<Status> results;      // under results_mutex until the last task
-        std::mutex results_mutex;
-        std::atomic<size_t> open{0};
-        int64_t start_ns = system_clock().monotonic_ns();
-
-        GetFlight(std::vector<TierGet> gets, TierDone when_done)
-            : items(std::move(gets)),
-              done(std::move(when_done)),
-              entries(items.size()),
-              results(items.size()) {}
-        // The first thing that went wrong counts.
-        void fail(size_t item, const Status& why) {
-            {
-                std::lock_guard lock(results_mutex);
-                if (results[item].ok()) results[item] = why;
-            }
-            landing->failed();
-        }
-    };
-
     void leave() {
         std::lock_guard lock(idle_mutex_);
         pending_.fetch_sub(1);
         idle_.notify_all();
-    }
-
-    // `layers`: what each slab must have, when the caller said so.
-    void hold_entries(GetFlight& flight, uint32_t layers) {
-        std::lock_guard lock(mutex_);
-        for (size_t i = 0; i < flight.items.size(); ++i) {
-            const TierGet& item = flight.items[i];
-            ++stats_.gets;
-            HostEntry* entry = entries_.find(item.key);
-            if (!entry || !entry->ready || entry->doomed) {
-                flight.fail(i, make_error(Code::miss, "not in the host pool"));
-                continue;
-            }
-            const bool fits = item.into.size() == entry->bytes ||
-                              (item.or_less && item.into.size() > entry->bytes);
-            if (!fits ||
-                (layers > 0 && layers != options_.layout.groups[entry->pool].layers.size())) {
-                flight.fail(i, make_error(Code::invalid, "the buffer is not of the slab's shape"));
-                continue;
-            }
-            flight.entries[i] = entry;
-            ++entry->users;
-            entries_.touch(*entry);
-        }
     }
 
     // One piece of some of the batch's slabs.
@@ -266,22 +221,9 @@ class HostStore final : public TierStore {
         leave();
     }
 
-    // Counts what became of a batch and gives its entries back.
     void let_go(GetFlight& flight) {
         std::lock_guard lock(mutex_);
-        for (size_t i = 0; i < flight.items.size(); ++i) {
-            HostEntry* entry = flight.entries[i];
-            if (!entry) continue;
-            if (flight.results[i].ok()) {
-                ++stats_.get_hits;
-                stats_.get_bytes += entry->bytes;
-            } else if (flight.results[i].code() == Code::corrupt) {
-                ++stats_.corrupt_blocks;
-                entries_.doom(*entry);
-            }
-            entries_.drop_user(*entry);
-        }
-        stats_.get_ns += static_cast<uint64_t>(system_clock().monotonic_ns() - flight.start_ns);
+        let_go_of_entries(flight, entries_, stats_);
     }
 
     Status put_one(const TierPut& item) {
