@@ -17,6 +17,7 @@
 #include "codec/raw16/raw16.h"
 #include "core/half.h"
 #include "device_memory.h"
+#include "kernels/cuda/attn/launch.h"
 
 namespace quire {
 namespace {
@@ -382,6 +383,16 @@ QUIRE_GPU_TEST(decode_one_long_request_and_many_short_ones) {
     for (int i = 0; i < 1500; ++i) many.lengths.push_back(static_cast<int32_t>(rng() % 60 + 1));
     many.kv_heads = 1;
     check_case(many, 301);
+}
+
+QUIRE_HOST_TEST(decode_divides_rows_by_heads) {
+    constexpr int32_t kMost = kernels::cuda::kDecodeRowsMax;
+    for (int32_t group = 1; group <= kMost; ++group) {
+        const uint32_t reciprocal = kernels::cuda::reciprocal_of(static_cast<uint32_t>(group));
+        for (int32_t row = 0; row < kMost; ++row)
+            CHECK(kernels::cuda::query_of_row(row, reciprocal) == row / group,
+                  row << " of groups of " << group);
+    }
 }
 
 QUIRE_HOST_TEST(decode_says_why_not) {

@@ -59,17 +59,12 @@ void DeviceState::contains(std::span<const BlockKey> keys, std::span<uint8_t> pr
 
 void DeviceState::erase(std::span<const BlockKey> keys) {
     std::lock_guard lock(mutex_);
-    for (const BlockKey& key : keys)
-        if (HostEntry* entry = entries_.find(key)) entries_.doom(*entry);
+    entries_.doom(keys);
 }
 
 Result<std::vector<TierEntry>> DeviceState::list() const {
-    std::vector<TierEntry> all;
     std::lock_guard lock(mutex_);
-    for (const auto& [key, entry] : entries_.all())
-        if (entry.ready && !entry.doomed)
-            all.push_back({key, entry.parent, static_cast<uint32_t>(entry.bytes)});
-    return all;
+    return entries_.list();
 }
 
 TierStats DeviceState::stats() const {

@@ -80,6 +80,19 @@ void HostEntries::doom(HostEntry& entry) {
     if (entry.users == 0) forget(entry);
 }
 
+void HostEntries::doom(std::span<const BlockKey> keys) {
+    for (const BlockKey& key : keys)
+        if (HostEntry* entry = find(key)) doom(*entry);
+}
+
+std::vector<TierEntry> HostEntries::list() const {
+    std::vector<TierEntry> all;
+    for (const auto& [key, entry] : entries_)
+        if (entry.ready && !entry.doomed)
+            all.push_back({key, entry.parent, static_cast<uint32_t>(entry.bytes)});
+    return all;
+}
+
 void HostEntries::drop_user(HostEntry& entry) {
     if (--entry.users == 0 && entry.doomed) forget(entry);
 }

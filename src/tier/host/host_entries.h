@@ -17,6 +17,7 @@
 #include "format/slab.h"
 #include "policy/evict.h"
 #include "tier/arena/slot_arena.h"
+#include "tier/tier.h"
 
 namespace quire {
 
@@ -52,7 +53,6 @@ class HostEntries {
     bool takes(uint32_t group, size_t bytes) const;
     HostEntry* find(const BlockKey& key);  // nullptr: not held; doomed ones are found
     const HostEntry* find(const BlockKey& key) const;
-    const std::unordered_map<BlockKey, HostEntry, Hash128Hasher>& all() const { return entries_; }
 
     // REQUIRES: the key is not held, takes(group, bytes).
     Reserved reserve(const SlabHeader& header, size_t bytes);
@@ -61,6 +61,10 @@ class HostEntries {
     void touch(const HostEntry& entry) { policies_[entry.pool]->touch(entry.units.front()); }
     // Nobody finds it any more, and it goes when its last user does.
     void doom(HostEntry& entry);
+    // Those of the keys that are held.
+    void doom(std::span<const BlockKey> keys);
+    // What a get finds.
+    std::vector<TierEntry> list() const;
     void drop_user(HostEntry& entry);  // REQUIRES: it has one
 
     std::span<std::byte> unit(uint32_t pool, uint32_t number) const {

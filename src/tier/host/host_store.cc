@@ -120,17 +120,12 @@ class HostStore final : public TierStore {
 
     void erase(std::span<const BlockKey> keys) override {
         std::lock_guard lock(mutex_);
-        for (const BlockKey& key : keys)
-            if (HostEntry* entry = entries_.find(key)) entries_.doom(*entry);
+        entries_.doom(keys);
     }
 
     Result<std::vector<TierEntry>> list() const override {
-        std::vector<TierEntry> all;
         std::lock_guard lock(mutex_);
-        for (const auto& [key, entry] : entries_.all())
-            if (entry.ready && !entry.doomed)
-                all.push_back({key, entry.parent, static_cast<uint32_t>(entry.bytes)});
-        return all;
+        return entries_.list();
     }
 
     TierStats stats() const override {

@@ -18,9 +18,9 @@ enum class PagesHold : uint8_t { codes, f16, bf16 };
 
 inline constexpr int32_t kDecodeRowsMax = 512;  // query rows of a request and KV head
 
-// Pointers are to device memory. Query i of request r stands at position lengths[r] - n_queries + i
-// and sees keys up to its own. REQUIRES: lengths[r] >= n_queries, or 0 for a request that is left
-// out.
+// Pointers are to device memory; q and out, and their strides in bytes, are multiples of 16. Query
+// i of request r stands at position lengths[r] - n_queries + i and sees keys up to its own.
+// REQUIRES: lengths[r] >= n_queries, or 0 for a request that is left out.
 struct DecodeParams {
     const void* q = nullptr;     // [n_requests][n_queries][n_heads][head_dim], after RoPE
     int64_t q_token_stride = 0;  // in numbers, between queries

@@ -431,7 +431,7 @@ void plan_codes(DecodePlan& plan) {
     plan.page_k_scales = static_cast<uint32_t>(codec::hot::k_scales_offset(shape));
     plan.page_v_scales = static_cast<uint32_t>(codec::hot::v_scales_offset(shape));
     plan.out_norm = codec::hot::hadamard_norm(codec::hot::hadamard_block(kHeadDim));
-    plan.q_norm = (p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e) * plan.out_norm;
+    plan.q_norm = score_unit(p) * plan.out_norm;
 }
 
 template <int kHeadDim, int kTiles, class Pages>
@@ -445,8 +445,7 @@ DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
     plan.passes = passes_of(p);
     plan.rows = rows_of_head(p);
     plan.group = p.n_heads / p.kv_heads;
-    const auto group = static_cast<uint32_t>(plan.group);
-    plan.per_group = ((1u << 22) + group - 1) / group;
+    plan.per_group = reciprocal_of(static_cast<uint32_t>(plan.group));
     plan.workers_max = blocks * kWarps;
     plan.tile_tokens = Shared::kUnits * kChunkKeys;
     plan.block_stride = static_cast<uint32_t>(p.block_stride);
@@ -459,7 +458,7 @@ DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
         static_assert(kRoom / NumberSlot<kHeadDim>::kBytes >= 4 * Shared::kUnits);
         plan.slot_bytes = NumberSlot<kHeadDim>::kBytes;
         plan.q_norm = plan.out_norm = 1;
-        plan.score_norm = p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e;
+        plan.score_norm = score_unit(p);
     }
     // Fewer warps where slots are large, and as many for each of the four schedulers.
     const auto warps =

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "kernels/attention_math.h"
 #include "kernels/cuda/attn/decode.h"
 #include "kernels/cuda/codec/chunk.h"
 #include "kernels/cuda/sched/work_list.h"
@@ -59,6 +60,19 @@ QUIRE_HOST_DEVICE constexpr int32_t passes_of(const DecodeParams& p) {
     return (rows_of_head(p) + rows_at_once(p) - 1) / rows_at_once(p);
 }
 
+// Division of a row by the query heads of a KV head: exact for kDecodeRowsMax rows.
+QUIRE_HOST_DEVICE constexpr uint32_t reciprocal_of(uint32_t group) {
+    return ((1u << 22) + group - 1) / group;
+}
+QUIRE_HOST_DEVICE constexpr int32_t query_of_row(int32_t row, uint32_t reciprocal) {
+    return static_cast<int32_t>(static_cast<uint32_t>(row) * reciprocal >> 22);
+}
+
+// What a score is multiplied by: to octaves, or to what a soft cap takes.
+QUIRE_HOST_DEVICE constexpr float score_unit(const DecodeParams& p) {
+    return p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e;
+}
+
 QUIRE_HOST_DEVICE inline KeySpan keys_of(const DecodeParams& p, int32_t request) {
     return span_of(p.lengths[request], p.n_queries, p.window);
 }
@@ -69,7 +83,7 @@ struct DecodePlan {
     int32_t passes = 1;
     int32_t rows = 0;          // of a KV head
     int32_t group = 1;         // query heads of a KV head
-    uint32_t per_group = 0;    // 2^22 / group, rounded up
+    uint32_t per_group = 0;    // reciprocal_of(group)
     int32_t warps = 0;         // of a block, that have slots
     int32_t tile_tokens = 0;   // of the work list
     int32_t workers_max = 0;   // in all

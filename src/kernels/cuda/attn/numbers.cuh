@@ -14,7 +14,7 @@
 
 namespace quire::kernels::cuda {
 
-// From which pages keys come, and how many chunks at once.
+// From which pages keys come.
 struct PageCodes {
     static constexpr bool kCodes = true;
 };

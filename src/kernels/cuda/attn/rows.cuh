@@ -102,7 +102,7 @@ struct RowsOfWarp {
 struct RowsOfPass {
     int32_t request, kv_head, first;  // row of all rows of the KV head
     int32_t all, group;               // rows; query heads of a KV head
-    uint32_t per_group;               // 2^22 / group, rounded up: exact for up to 512 rows
+    uint32_t per_group;               // reciprocal_of(group)
 
     __device__ RowsOfPass(const DecodePlan& plan, int32_t request_, int32_t kv_head_,
                           int32_t first_)
@@ -114,9 +114,7 @@ struct RowsOfPass {
           per_group(plan.per_group) {}
 
     __device__ bool has(int32_t row) const { return first + row < all; }
-    __device__ int32_t query_of(int32_t row) const {
-        return static_cast<int32_t>(static_cast<uint32_t>(first + row) * per_group >> 22);
-    }
+    __device__ int32_t query_of(int32_t row) const { return query_of_row(first + row, per_group); }
     __device__ int64_t at(const DecodeParams& p, int32_t row, int64_t token_stride,
                           int64_t head_stride) const {
         const int32_t query = query_of(row);
