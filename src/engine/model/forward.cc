@@ -64,6 +64,9 @@ size_t place_buffers(const StepState& s, std::byte* base, StepBuffers* out) {
     out->x_tail = floats(tail, h.n_embd);
     out->normed = floats(rows, h.n_embd);
     out->qkv = floats(rows, s.qkv_width());
+    out->raw_rows =
+        floats(static_cast<size_t>(s.config.max_sequences) * static_cast<size_t>(h.n_kv_heads),
+               int64_t{2} * h.head_dim);
     out->attn = floats(rows, s.heads_width());
     out->delta = floats(rows, h.n_embd);
     out->gate_up = floats(rows, int64_t{2} * h.n_ff);
@@ -98,9 +101,9 @@ class ForwardImpl final : public Forward {
         place_buffers(state_, scratch_->buffers.data(), &state_.buf);
         init_ropes();
         QUIRE_TRY(init_turns());
-        state_.attention_finished = std::vector<kernels::AttnCounter>(
-            static_cast<size_t>(config.max_sequences) *
-            static_cast<size_t>(model.hparams().n_kv_heads));
+        state_.attention_finished =
+            std::vector<kernels::AttnCounter>(static_cast<size_t>(config.max_sequences) *
+                                              static_cast<size_t>(model.hparams().n_kv_heads));
         state_.packed_cursors = std::vector<StepState::Cursor>(
             static_cast<size_t>(model.hparams().n_layers) * kLayerProjections + 1);
         return {};

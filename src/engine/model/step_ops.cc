@@ -78,8 +78,9 @@ namespace {
 // A run's keys without their turned means, for as long as it lives.
 class TurnedRun {
  public:
-    TurnedRun(const StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, float* keys)
-        : n_(s->config.coding.turns ? run.n_rows : 0), stride_(s->qkv_width()), keys_(keys) {
+    TurnedRun(const StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, float* keys,
+              int64_t stride)
+        : n_(s->config.coding.turns ? run.n_rows : 0), stride_(stride), keys_(keys) {
         if (n_ == 0) return;
         const KeyTurns& turns = *s->config.coding.turns;
         const HParams& h = s->model->hparams();
@@ -104,32 +105,75 @@ class TurnedRun {
     float saved_[codec::kGroupTokens][2 * kKeyTurnPairs];
 };
 
-// K and V rows of one head as codes, but for sinks; then the rows themselves in the codec's space.
-void encode_run(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, float* k,
-                float* v) {
-    const LayerGeometry& g = s->layers[static_cast<size_t>(layer)];
-    const auto block_tokens = static_cast<int32_t>(s->layout.block_tokens);
-    const int64_t width = s->qkv_width();
+codec::HeadSidecar sidecar_of(const StepState* s, int32_t layer, int32_t kv_head) {
     codec::HeadSidecar sidecar =
         s->config.coding.head(static_cast<uint32_t>(layer), static_cast<uint32_t>(kv_head));
-    if (g.shape.softcap > 0.0f) sidecar.k_mean = nullptr;  // it would not cancel
-    if (run.position >= g.shape.codes.sink_tokens) {
-        const int32_t first = run.position % block_tokens;
-        std::byte* slab =
-            s->sequences[run.sequence].slabs[g.coded_group][run.position / block_tokens];
-        const TurnedRun turned(s, layer, run, kv_head, k);
-        s->encoder->encode(
-            {.spec = s->config.coding.spec_of(static_cast<uint32_t>(layer)),
-             .geometry = s->page,
-             .sidecar = sidecar,
-             .k = k - first * width,
-             .v = v - first * width,
-             .k_stride = static_cast<size_t>(width),
-             .v_stride = static_cast<size_t>(width),
-             .first = static_cast<uint32_t>(first),
-             .last = static_cast<uint32_t>(first + run.n_rows),
-             .page = slab + g.shape.codes.layer_offset + kv_head * g.shape.codes.page_bytes});
+    const bool capped = s->layers[static_cast<size_t>(layer)].shape.softcap > 0.0f;
+    if (capped) sidecar.k_mean = nullptr;  // it would not cancel
+    return sidecar;
+}
+
+// K and V rows of one head as codes, but for sinks.
+void encode_run(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, float* k,
+                float* v, int64_t stride) {
+    const LayerGeometry& g = s->layers[static_cast<size_t>(layer)];
+    if (run.position < g.shape.codes.sink_tokens) return;
+    const auto block_tokens = static_cast<int32_t>(s->layout.block_tokens);
+    const int32_t first = run.position % block_tokens;
+    std::byte* slab = s->sequences[run.sequence].slabs[g.coded_group][run.position / block_tokens];
+    const TurnedRun turned(s, layer, run, kv_head, k, stride);
+    s->encoder->encode(
+        {.spec = s->config.coding.spec_of(static_cast<uint32_t>(layer)),
+         .geometry = s->page,
+         .sidecar = sidecar_of(s, layer, kv_head),
+         .k = k - first * stride,
+         .v = v - first * stride,
+         .k_stride = static_cast<size_t>(stride),
+         .v_stride = static_cast<size_t>(stride),
+         .first = static_cast<uint32_t>(first),
+         .last = static_cast<uint32_t>(first + run.n_rows),
+         .page = slab + g.shape.codes.layer_offset + kv_head * g.shape.codes.page_bytes});
+}
+
+// A sequence's only row reads its own block exact: its codes can wait for the attention.
+bool is_coded_late(const StepState* s, const BlockRun& run) {
+    return s->n_logit_rows > 0 && s->sequences[run.sequence].tokens.size() == 1;
+}
+
+// Its K, then its V, before they are turned to the codec's space.
+float* raw_row(const StepState* s, const BlockRun& run, int32_t kv_head) {
+    const HParams& h = s->model->hparams();
+    const auto head =
+        static_cast<int64_t>(run.sequence) * h.n_kv_heads + static_cast<int64_t>(kv_head);
+    return s->buf.raw_rows + head * 2 * h.head_dim;
+}
+
+// From the last thread on: the first ones have more of the attention's items.
+void encode_late(StepState* s, int32_t layer, int thread, int n_threads) {
+    if (!s->layers[static_cast<size_t>(layer)].shape.codes.any()) return;
+    const HParams& h = s->model->hparams();
+    const auto tasks = static_cast<int32_t>(s->runs.size()) * h.n_kv_heads;
+    for (int32_t t = n_threads - 1 - thread; t < tasks; t += n_threads) {
+        const BlockRun& run = s->runs[static_cast<size_t>(t / h.n_kv_heads)];
+        if (!is_coded_late(s, run)) continue;
+        float* const row = raw_row(s, run, t % h.n_kv_heads);
+        encode_run(s, layer, run, t % h.n_kv_heads, row, row + h.head_dim, h.head_dim);
     }
+}
+
+// Rows as codes, now or late; then the rows themselves in the codec's space.
+void code_run(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, float* k,
+              float* v) {
+    const int64_t width = s->qkv_width();
+    const auto head_dim = static_cast<size_t>(s->page.head_dim);
+    if (is_coded_late(s, run)) {
+        float* const row = raw_row(s, run, kv_head);
+        memcpy(row, k, head_dim * sizeof(float));
+        memcpy(row + head_dim, v, head_dim * sizeof(float));
+    } else {
+        encode_run(s, layer, run, kv_head, k, v, width);
+    }
+    const codec::HeadSidecar sidecar = sidecar_of(s, layer, kv_head);
     for (int32_t r = 0; r < run.n_rows; ++r) {
         to_codec_space(sidecar.k_mean, s->page.head_dim, k + r * width);
         to_codec_space(sidecar.v_mean, s->page.head_dim, v + r * width);
@@ -154,39 +198,68 @@ void show_rows(const StepState* s, int32_t layer, const BlockRun& run, int32_t k
                             thread);
 }
 
-// Everything that happens to the heads of one KV group in one block run.
-void run_heads(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, int thread) {
-    const LayerGeometry& g = s->layers[static_cast<size_t>(layer)];
-    const LayerWeights& w = s->model->weights().layer(static_cast<size_t>(layer));
+// Bias, norm and RoPE of one head, in place; V has a bias at most.
+class HeadFinish {
+ public:
+    HeadFinish(const StepState* s, int32_t layer)
+        : w_(s->model->weights().layer(static_cast<size_t>(layer))), h_(s->model->hparams()) {}
+
+    void query(float* row, int32_t head, const float* table) const {
+        turn(biased(row, head * h_.head_dim), w_.q_norm, table);
+    }
+    void key(float* row, int32_t column, const float* table) const {
+        turn(biased(row, column), w_.k_norm, table);
+    }
+    float* biased(float* row, int32_t column) const {
+        float* head = row + column;
+        if (w_.qkv_bias != nullptr)
+            for (int32_t i = 0; i < h_.head_dim; ++i) head[i] += w_.qkv_bias[column + i];
+        return head;
+    }
+
+ private:
+    void turn(float* head, const float* norm, const float* table) const {
+        if (norm != nullptr) rms_norm(head, norm, h_.head_dim, h_.norm_eps, head);
+        rope_rotate(h_.family->rope, h_.rope_dim / 2, table, head);
+    }
+    const LayerWeights& w_;
+    const HParams& h_;
+};
+
+const float* rope_table(const StepState* s, int32_t layer, int32_t row) {
+    return s->buf.rope[s->layers[static_cast<size_t>(layer)].rope] +
+           int64_t{row} * s->model->hparams().rope_dim;
+}
+
+// Query heads of one KV group in one block run.
+void finish_queries(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head) {
     const HParams& h = s->model->hparams();
     const int32_t group_heads = h.n_heads / h.n_kv_heads;
+    const HeadFinish finish(s, layer);
+    for (int32_t row = run.row; row < run.row + run.n_rows; ++row)
+        for (int32_t q = kv_head * group_heads; q < (kv_head + 1) * group_heads; ++q)
+            finish.query(s->buf.qkv + row * s->qkv_width(), q, rope_table(s, layer, row));
+}
+
+// K and V of one KV head in one block run, into its pages.
+void finish_keys(StepState* s, int32_t layer, const BlockRun& run, int32_t kv_head, int thread) {
+    const LayerGeometry& g = s->layers[static_cast<size_t>(layer)];
+    const HParams& h = s->model->hparams();
     const int64_t width = s->qkv_width();
     const int32_t k_column = (h.n_heads + kv_head) * h.head_dim;
     const int32_t v_column = (h.n_heads + h.n_kv_heads + kv_head) * h.head_dim;
-    const int32_t pairs = h.rope_dim / 2;
-    auto finish = [&](float* row, int32_t column, const float* norm, const float* table) {
-        float* head = row + column;
-        if (w.qkv_bias != nullptr)
-            for (int32_t i = 0; i < h.head_dim; ++i) head[i] += w.qkv_bias[column + i];
-        if (table == nullptr) return;  // V
-        if (norm != nullptr) rms_norm(head, norm, h.head_dim, h.norm_eps, head);
-        rope_rotate(h.family->rope, pairs, table, head);
-    };
     float* const first = s->buf.qkv + run.row * width;
+    const HeadFinish finish(s, layer);
     for (int32_t r = 0; r < run.n_rows; ++r) {
-        float* row = first + r * width;
-        const float* table = s->buf.rope[g.rope] + int64_t{run.row + r} * h.rope_dim;
-        for (int32_t q = kv_head * group_heads; q < (kv_head + 1) * group_heads; ++q)
-            finish(row, q * h.head_dim, w.q_norm, table);
-        finish(row, k_column, w.k_norm, table);
-        finish(row, v_column, nullptr, nullptr);
+        finish.key(first + r * width, k_column, rope_table(s, layer, run.row + r));
+        finish.biased(first + r * width, v_column);
     }
     show_rows(s, layer, run, kv_head, first + k_column, first + v_column, thread);
-    if (g.shape.codes.any()) encode_run(s, layer, run, kv_head, first + k_column, first + v_column);
+    if (g.shape.codes.any()) code_run(s, layer, run, kv_head, first + k_column, first + v_column);
     // This head alone, as a shape with one KV head that starts at its page.
     kernels::AttnShape shape = g.shape;
     shape.layer_offset += kv_head * shape.page_bytes;
-    shape.n_heads = group_heads;
+    shape.n_heads = h.n_heads / h.n_kv_heads;
     shape.n_kv_heads = 1;
     const kernels::StoreSequence store = {.slabs = s->sequences[run.sequence].slabs[g.group],
                                           .first_pos = run.position,
@@ -236,9 +309,16 @@ void QkvOp::run(int thread, int n_threads) const {
     const auto index = static_cast<size_t>(layer);
     const LayerGeometry& g = s->layers[index];
     const int32_t kv_heads = g.shape.n_kv_heads;
-    const auto tasks = static_cast<int32_t>(s->runs.size()) * kv_heads;
-    for (int32_t t = thread; t < tasks; t += n_threads)
-        run_heads(s, layer, s->runs[static_cast<size_t>(t / kv_heads)], t % kv_heads, thread);
+    // Keys take longer and come first.
+    const auto heads = static_cast<int32_t>(s->runs.size()) * kv_heads;
+    const int32_t tasks = 2 * heads;
+    for (int32_t t = thread; t < tasks; t += n_threads) {
+        const BlockRun& run = s->runs[static_cast<size_t>(t % heads / kv_heads)];
+        if (t < heads)
+            finish_keys(s, layer, run, t % kv_heads, thread);
+        else
+            finish_queries(s, layer, run, t % kv_heads);
+    }
     std::vector<kernels::AttnSequence>* list =
         tail_only ? &s->attend_tail : &s->attend[g.coded_group];
     if (thread >= tasks && s->gate == nullptr)  // waits for others
@@ -258,6 +338,7 @@ void QkvOp::run(int thread, int n_threads) const {
 }
 
 void AttendOp::run(int thread, int n_threads) const {
+    encode_late(state, layer, thread, n_threads);
     const kernels::AttnBatch& batch = state->batch;
     if (batch.sequences.empty()) return;
     if (thread == 0 && state->config.queries != nullptr)
@@ -356,8 +437,7 @@ void multiply_gated(const PackedOp& op, int thread, int n_threads, const std::by
 // Chunks are numbered over all parts. A thread's first one has its own number, later ones are
 // drawn.
 void PackedOp::run(int thread, int n_threads) const {
-    if (gated != nullptr)
-        return multiply_gated(*this, thread, n_threads, quantised(*this, thread));
+    if (gated != nullptr) return multiply_gated(*this, thread, n_threads, quantised(*this, thread));
     const std::byte* const tiles = quantised(*this, thread);
     std::atomic<int64_t>& drawn = state->packed_cursors[cursor].next;
     const int64_t chunk = chunk_groups(*this, n_threads);

@@ -49,6 +49,8 @@ struct QkvOp {
     void run(int thread, int n_threads) const;
 };
 
+// Single rows' codes, too: nobody reads them before the next block begins, and most threads would
+// wait for them in the operation before.
 struct AttendOp {
     StepState* state;
     int32_t layer;

@@ -26,6 +26,7 @@ struct StepBuffers {
     float* x_tail = nullptr;           // [logit rows][n_embd] the same, once only logit rows go on
     float* normed = nullptr;           // [rows][n_embd]
     float* qkv = nullptr;              // [rows][(n_heads + 2 n_kv_heads) head_dim]
+    float* raw_rows = nullptr;         // [sequences][n_kv_heads][2][head_dim] to be coded late
     float* attn = nullptr;             // [rows][n_heads head_dim]
     float* delta = nullptr;            // [rows][n_embd] what attention or feed-forward adds
     float* gate_up = nullptr;          // [rows][2 n_ff]
