@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <cuda_bf16.h>
@@ -31,6 +32,16 @@ void round_through(std::vector<float>& numbers, std::vector<std::byte>& stored) 
         std::memcpy(stored.data() + i * sizeof(T), &x, sizeof(T));
         numbers[i] = static_cast<float>(x);
     }
+}
+
+inline Rows stored_as(kernels::cuda::Numbers element, std::vector<float> numbers) {
+    using kernels::cuda::Numbers;
+    Rows rows;
+    rows.numbers = std::move(numbers);
+    if (element == Numbers::f16) round_through<__half>(rows.numbers, rows.stored);
+    if (element == Numbers::bf16) round_through<__nv_bfloat16>(rows.numbers, rows.stored);
+    if (element == Numbers::f32) round_through<float>(rows.numbers, rows.stored);
+    return rows;
 }
 
 // Normal rows of many sizes, and one row in nine that is odd: zeros, an outlier, tiny, a NaN, an
@@ -75,10 +86,7 @@ inline Rows make_rows(kernels::cuda::Numbers element, size_t d, size_t n_rows,
                 break;
         }
     }
-    if (element == Numbers::f16) round_through<__half>(rows.numbers, rows.stored);
-    if (element == Numbers::bf16) round_through<__nv_bfloat16>(rows.numbers, rows.stored);
-    if (element == Numbers::f32) round_through<float>(rows.numbers, rows.stored);
-    return rows;
+    return stored_as(element, std::move(rows.numbers));
 }
 
 // Slots in the order in which engines give them: runs of tokens that follow each other; now and

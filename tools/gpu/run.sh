@@ -1,15 +1,22 @@
 #!/usr/bin/env bash
-# tools/gpu/run.sh build | test [NAME] [--json FILE] | emulate [NAME] [--json FILE] |
-#                  bench [--json FILE] [--only SUITE] | probes
+# tools/gpu/run.sh build [--checked] | test [--checked] [NAME] [--json FILE] |
+#                  emulate [NAME] [--json FILE] | bench [--json FILE] [--only SUITE] | probes |
+#                  capture
 # The CUDA kernels, with nvcc and a C++ compiler alone.
 #
 #   build   every kernel, for sm_90a, and libquire_kernels.so; fails when one spills registers
 #   test    builds, then runs the tests whose names contain NAME; without a GPU those that need one
 #           are skipped
-#   emulate the tests of attention over codes and of the device tier, on the CPU: what kernels do in
-#           assembly is replaced, and CUDA's runtime (tests/gpu/emulator); needs nvcc's headers, g++
+#   emulate the tests of encoders, of attention over pages and of the device tier, on the CPU and
+#           checked: what kernels do in assembly is replaced, and CUDA's runtime
+#           (tests/gpu/emulator); needs nvcc's headers, g++
 #   bench   builds, then measures every kernel beside ceilings of the same run
+#   capture K, V and queries of two models, which tests use if build/captured has them; needs the
+#           engine's build (tools/build) and the models (tools/models)
 #   probes  what one multiprocessor can do of the things that kernels are made of
+#
+# --checked: kernels look at what only they can see (src/kernels/cuda/device_check.cuh), for which
+# registers may spill; in a folder of its own.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out="${QUIRE_GPU_BUILD:-build/gpu}"
@@ -24,27 +31,38 @@ command -v nvcc >/dev/null || {
 flags=(-std=c++20 -O3 -I. -Isrc -Iinclude -Xcompiler -fPIC --expt-relaxed-constexpr -fmad=false
        -diag-suppress 20091,445 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
 
+verb="${1:-}"
+shift || true
+if [[ "${1:-}" == --checked ]]; then
+    shift
+    flags+=(-DQUIRE_CHECKED)
+    out+=/checked
+fi
+
+# Whether an object is newer than what it was made of.
+is_fresh() {
+    local object="$1" files
+    [[ -f "$object" && -f "$object.d" && tools/gpu/run.sh -ot "$object" ]] || return 1
+    read -ra files -d '' < <(sed 's/^[^:]*://; s/\\$//' "$object.d") || true
+    # A header that is gone makes find say so, which is a reason too.
+    [[ -z "$(find "${files[@]}" -newer "$object" 2>&1 | head -n 1)" ]]
+}
 # source -> object; what ptxas says is kept beside it.
 compile() {
     local source="$1" object="$out/${1//\//_}.o"
-    if [[ -f "$object" && -f "$object.d" && tools/gpu/run.sh -ot "$object" ]]; then
-        local files
-        read -ra files -d '' < <(sed 's/^[^:]*://; s/\\$//' "$object.d") || true
-        # A header that is gone makes find say so, which is a reason too.
-        [[ -n "$(find "${files[@]}" -newer "$object" 2>&1 | head -n 1)" ]] || return 0
-    fi
+    is_fresh "$object" && return 0
     if ! nvcc "${flags[@]}" -MMD -MF "$object.d" -c "$source" -o "$object" >"$object.log" 2>&1; then
         cat "$object.log" >&2
         rm -f "$object"
         return 1
     fi
     grep -v "^ptxas info\|^$\|bytes stack frame\|Compile time" "$object.log" >&2 || true
+    [[ " ${flags[*]} " == *" -DQUIRE_CHECKED "* ]] && return 0
     if grep "bytes spill" "$object.log" | grep -qv " 0 bytes spill stores, 0 bytes spill"; then
         echo "run.sh: $source: a kernel spills registers" >&2
         return 1
     fi
 }
-export -f compile
 export out
 export flags_text="${flags[*]}"
 
@@ -74,6 +92,11 @@ benches() {
     find bench/gpu -name '*.cu' -not -name 'probes.cu' -o -name '*.cc'
 }
 
+export -f compile is_fresh
+# in_parallel FUNCTION < its arguments
+in_parallel() {
+    xargs -P "$jobs" -I{} bash -c 'read -ra flags <<<"$flags_text"; "$0" "$1"' "$1" {}
+}
 # link PROGRAM [FLAG...] < sources
 link() {
     local objects=() program="$1"
@@ -84,8 +107,7 @@ link() {
 
 build() {
     mkdir -p "$out"
-    { kernels; tier; tests; benches; echo bench/gpu/probes.cu; } | sort |
-        xargs -P "$jobs" -I{} bash -c 'read -ra flags <<<"$flags_text"; compile "$1"' _ {} ||
+    { kernels; tier; tests; benches; echo bench/gpu/probes.cu; } | sort | in_parallel compile ||
         return 1
     { kernels; tier; tests; } | link quire_gpu_test || return 1
     kernels | link libquire_kernels.so -shared || return 1
@@ -96,40 +118,52 @@ build() {
 # The sources of an emulated test and of the kernels that it tests.
 emulated() {
     echo src/kernels/cuda/attn/decode.cu
-    find src/kernels/cuda/attn/units -name '*.cu'
-    echo src/kernels/cuda/copy/copy.cu
-}
-emulated_host() {
-    printf '%s\n' src/kernels/cuda/attn/decode_supports.cc tests/gpu/main.cc \
-        tests/gpu/decode_test.cc src/codec/hot/ref.cc src/codec/hot/rotate.cc \
-        src/codec/raw16/ref.cc tests/gpu/tier_device_test.cc
+    find src/kernels/cuda/attn/units src/kernels/cuda/codec/units -name '*.cu'
+    printf 'src/kernels/cuda/%s.cu\n' copy/copy encode encode_floats encode_interop encode_to_host
+    find src/kernels/cuda -name '*_supports.cc'
+    printf 'src/codec/%s.cc\n' hot/ref hot/rotate fp8/ref raw16/ref fp4/ref slots/ref
+    printf 'tests/gpu/%s.cc\n' main captured_test checked_test decode_test encode_test \
+        encode_floats_test encode_interop_test tier_device_test
     find src/kernels/cuda/copy -name '*.cc' -not -name '*_test.cc'
     tier
     find tests/gpu/emulator -name '*.cc'
 }
+# Kernels read numbers as words of other types, which nvcc allows.
+words=(-std=c++20 -DQUIRE_CHECKED -O2 -mf16c -mfma -ffp-contract=off -fno-strict-aliasing
+       -Wno-attributes -Wno-unknown-pragmas -Itests/gpu/emulator -I. -Isrc)
+compile_emulated() {
+    local source="$1" object="$out/emulated/${1//\//_}.o" kernel=()
+    is_fresh "$object" && return 0
+    [[ "$source" == *.cu ]] && kernel=(-include emulate.h -x c++)
+    g++ "${flags[@]}" -MMD -MF "$object.d" "${kernel[@]}" -c "$source" -o "$object"
+}
+export -f compile_emulated
 emulate() {
-    local cuda  # where nvcc says that it is; it may be called through a script
+    local cuda objects=() source  # where nvcc says that it is; it may be called through a script
     cuda="$(nvcc --dryrun -x cu /dev/null -o /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p')"
-    local objects="$out/emulated"
-    rm -rf "$objects"
-    mkdir -p "$objects"
-    # Kernels read numbers as words of other types, which nvcc allows.
-    local words=(-std=c++20 -O2 -mf16c -ffp-contract=off -fno-strict-aliasing -Wno-attributes
-                 -Wno-unknown-pragmas -Itests/gpu/emulator -I. -Isrc -isystem "$cuda/include")
-    {
-        emulated | sed 's/^/-include emulate.h -x c++ -c /'
-        emulated_host | sed 's/^/-c /'
-    } | words="${words[*]}" objects="$objects" xargs -P "$jobs" -d '\n' -I{} bash -c '
-            read -ra all <<<"$words $1"
-            g++ "${all[@]}" -o "$objects/$(tr / _ <<<"${all[-1]}").o"' _ {} || return 1
-    g++ "$objects"/*.o -o "$out/quire_gpu_emulated_test"
+    mkdir -p "$out/emulated"
+    emulated | flags_text="${words[*]} -isystem $cuda/include" in_parallel compile_emulated ||
+        return 1
+    for source in $(emulated); do objects+=("$out/emulated/${source//\//_}.o"); done
+    g++ "${objects[@]}" -o "$out/quire_gpu_emulated_test"
 }
 
-case "${1:-}" in
+capture() {
+    local model path
+    mkdir -p build/captured
+    tools/build release quire_capture_kv
+    for model in smollm2 gemma3; do
+        path="$(tools/models fetch "$model" | tail -n 1)"
+        build/release/tests/engine/quire_capture_kv "$path" LICENSE "build/captured/$model.kv"
+    done
+}
+
+case "$verb" in
     build) build ;;
-    emulate) shift; emulate && "$out/quire_gpu_emulated_test" "$@" ;;
-    test) shift; build && "$out/quire_gpu_test" "$@" ;;
-    bench) shift; build && "$out/quire_gpu_bench" "$@" ;;
+    emulate) emulate && "$out/quire_gpu_emulated_test" "$@" ;;
+    test) build && "$out/quire_gpu_test" "$@" ;;
+    bench) build && "$out/quire_gpu_bench" "$@" ;;
+    capture) capture ;;
     probes) build && "$out/quire_gpu_probes" ;;
-    *) sed -n '2,13p' "${BASH_SOURCE[0]}" | sed 's/^# \?//'; exit 2 ;;
+    *) sed -n '2,23p' "${BASH_SOURCE[0]}" | sed 's/^# \?//'; exit 2 ;;
 esac

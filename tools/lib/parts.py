@@ -165,10 +165,12 @@ def part_fuzz(options):
 
 
 def part_cuda(options):
-    """The CUDA kernels compile without spilling; their tests run where there is a GPU, and those of
-    attention over codes on an emulator of it too."""
+    """The CUDA kernels compile without spilling; their tests run where there is a GPU, and many
+    of them on an emulator of it too."""
     if shutil.which("nvcc") is None:
         return Outcome(Counts(skipped=1), [], "nvcc is not on the PATH")
+    if not (ROOT / "build" / "captured" / "gemma3.kv").exists():
+        run([ROOT / "tools" / "gpu" / "run.sh", "capture"])  # without it tests say so
     found = [gpu_tests("test"), gpu_tests("emulate")]
     outcome = Outcome(Counts(sum(f["passed"] for f in found), sum(len(f["failed"]) for f in found),
                              sum(f["skipped"] for f in found)),

@@ -11,10 +11,9 @@ namespace quire::kernels::cuda {
 
 // Returns the CUDA runtime's error code, 0 for none.
 template <class... Params, class... Arguments>
-int launch_kernel(void (*kernel)(Params...), int32_t blocks, int32_t threads, size_t shared_bytes,
+int launch_kernel(void (*kernel)(Params...), dim3 blocks, uint32_t threads, size_t shared_bytes,
                   CUstream_st* stream, const Arguments&... arguments) {
-    kernel<<<static_cast<uint32_t>(blocks), static_cast<uint32_t>(threads), shared_bytes, stream>>>(
-        arguments...);
+    kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...);
     return static_cast<int>(cudaGetLastError());
 }
 

@@ -14,6 +14,9 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <numeric>
+#include <type_traits>
+#include <utility>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -41,12 +44,14 @@ struct Index {
 extern Index thread, block, block_size, grid_size;
 
 // Runs every thread of every block.
-void run(int32_t blocks, int32_t threads, size_t shared_bytes, const std::function<void()>& body);
+void run(dim3 blocks, uint32_t threads, size_t shared_bytes, const std::function<void()>& body);
 std::byte* dynamic_shared();
 
 // To the next fiber: for who waits for another.
 void pause();
 void block_barrier();
+// One of 16 barriers of the block, for that many of its threads.
+void named_barrier(int id, uint32_t threads);
 // All lanes of a warp: everybody's word, of 32.
 const uint64_t* exchange(uint64_t own);
 
@@ -70,8 +75,10 @@ T shuffle(T own, uint32_t from) {
 #define blockDim (quire::emulator::block_size)
 #define gridDim (quire::emulator::grid_size)
 
+using std::isnan;
 using std::max;
 using std::min;
+using std::signbit;
 
 inline void __syncthreads() {
     quire::emulator::block_barrier();
@@ -89,6 +96,17 @@ template <class T>
 T __shfl_xor_sync(uint32_t, T own, int with) {
     return quire::emulator::shuffle(own, quire::emulator::lane() ^ static_cast<uint32_t>(with));
 }
+template <class T>
+T __shfl_up_sync(uint32_t, T own, uint32_t by) {
+    const uint32_t lane = quire::emulator::lane();
+    return quire::emulator::shuffle(own, lane < by ? lane : lane - by);
+}
+inline uint32_t __ballot_sync(uint32_t, bool own) {
+    const uint64_t* all = quire::emulator::exchange(own);
+    uint32_t bits = 0;
+    for (int i = 0; i < 32; ++i) bits |= static_cast<uint32_t>(all[i]) << i;
+    return bits;
+}
 inline bool __any_sync(uint32_t, bool own) {
     const uint64_t* all = quire::emulator::exchange(own);
     return std::any_of(all, all + 32, [](uint64_t x) { return x != 0; });
@@ -100,16 +118,20 @@ inline uint32_t __reduce_max_sync(uint32_t, uint32_t own) {
     const uint64_t* all = quire::emulator::exchange(own);
     return static_cast<uint32_t>(*std::max_element(all, all + 32));
 }
-
-inline int32_t atomicAdd(int32_t* at, int32_t more) {
-    const int32_t before = *at;
-    *at += more;
-    return before;
+inline uint32_t __reduce_or_sync(uint32_t, uint32_t own) {
+    const uint64_t* all = quire::emulator::exchange(own);
+    return static_cast<uint32_t>(std::accumulate(all, all + 32, uint64_t{0}, std::bit_or<>()));
 }
-inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long more) {
-    const unsigned long long before = *at;
-    *at += more;
-    return before;
+
+template <class T>
+T atomicAdd(T* at, std::type_identity_t<T> more) {
+    return std::exchange(*at, *at + more);
+}
+inline uint32_t atomicOr(uint32_t* at, uint32_t bits) {
+    return std::exchange(*at, *at | bits);
+}
+inline uint32_t atomicAnd(uint32_t* at, uint32_t bits) {
+    return std::exchange(*at, *at & bits);
 }
 inline uint32_t atomicInc(uint32_t* at, uint32_t last) {
     const uint32_t before = *at;
@@ -139,6 +161,30 @@ T __ldg(const T* p) {
 
 inline float __uint_as_float(uint32_t x) {
     return std::bit_cast<float>(x);
+}
+inline uint32_t __float_as_uint(float x) {
+    return std::bit_cast<uint32_t>(x);
+}
+inline int32_t __float_as_int(float x) {
+    return std::bit_cast<int32_t>(x);
+}
+inline float __fdiv_rn(float a, float b) {
+    return a / b;
+}
+inline float __frcp_rn(float x) {
+    return 1.0f / x;
+}
+inline float __fsqrt_rn(float x) {
+    return std::sqrt(x);
+}
+inline float __saturatef(float x) {
+    return x > 0 ? std::min(x, 1.0f) : 0.0f;
+}
+inline int __ffs(int x) {
+    return __builtin_ffs(x);
+}
+inline int __popc(uint32_t x) {
+    return std::popcount(x);
 }
 inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t n) {
     return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> n % 32);

@@ -67,14 +67,21 @@ struct Warp {
 std::vector<Fiber> fibers;
 std::vector<Warp> warps;
 std::vector<std::byte> memory;  // shared, and what aligns it
-Gate whole_block;
+Gate whole_block, named[16];
 void* scheduler = nullptr;
-uint32_t current = 0;
+uint32_t current = 0, running = 0;
 const std::function<void()>* kernel = nullptr;
+
+void meet_at(Gate& gate, uint32_t threads) {
+    const uint32_t before = gate.opened;
+    if (!gate.come(threads))
+        while (gate.opened == before) pause();
+}
 
 void enter() {
     (*kernel)();
     fibers[current].ended = true;
+    if (--running > 0) pause();
     quire_switch_stack(&fibers[current].top, scheduler);
     std::abort();
 }
@@ -93,28 +100,24 @@ void prepare(Fiber& fiber) {
 void run_block(uint32_t threads, size_t shared_bytes) {
     warps.assign((threads + 31) / 32, {});
     whole_block = {};
+    std::fill(std::begin(named), std::end(named), Gate{});
     memory.assign(shared_bytes + 2048, std::byte{0xff});  // what nobody has written is bad
     for (uint32_t i = 0; i < threads; ++i) prepare(fibers[i]);
-    for (bool any = true; any;) {
-        any = false;
-        for (uint32_t i = 0; i < threads; ++i) {
-            if (fibers[i].ended) continue;
-            any = true;
-            current = i;
-            thread = {i, 0, 0};
-            quire_switch_stack(&scheduler, fibers[i].top);
-        }
-    }
+    running = threads;
+    current = 0;
+    thread = {};
+    quire_switch_stack(&scheduler, fibers[0].top);
 }
 
 }  // namespace
 
-void run(int32_t blocks, int32_t threads, size_t shared_bytes, const std::function<void()>& body) {
+void run(dim3 blocks, uint32_t threads, size_t shared_bytes, const std::function<void()>& body) {
     kernel = &body;
-    grid_size = {static_cast<uint32_t>(blocks), 1, 1};
-    block_size = {static_cast<uint32_t>(threads), 1, 1};
-    if (fibers.size() < block_size.x) fibers.resize(block_size.x);
-    for (block = {}; block.x < grid_size.x; ++block.x) run_block(block_size.x, shared_bytes);
+    grid_size = {blocks.x, blocks.y, 1};
+    block_size = {threads, 1, 1};
+    if (fibers.size() < threads) fibers.resize(threads);
+    for (block = {}; block.y < grid_size.y; ++block.y)
+        for (block.x = 0; block.x < grid_size.x; ++block.x) run_block(threads, shared_bytes);
 }
 
 std::byte* dynamic_shared() {
@@ -123,13 +126,19 @@ std::byte* dynamic_shared() {
 }
 
 void pause() {
-    quire_switch_stack(&fibers[current].top, scheduler);
+    const uint32_t from = current;
+    do current = current + 1 == block_size.x ? 0 : current + 1;
+    while (fibers[current].ended);
+    if (current == from) return;
+    thread = {current, 0, 0};
+    quire_switch_stack(&fibers[from].top, fibers[current].top);
 }
 
 void block_barrier() {
-    const uint32_t before = whole_block.opened;
-    if (!whole_block.come(block_size.x))
-        while (whole_block.opened == before) pause();
+    meet_at(whole_block, block_size.x);
+}
+void named_barrier(int id, uint32_t threads) {
+    meet_at(named[id], threads);
 }
 
 const uint64_t* exchange(uint64_t own) {

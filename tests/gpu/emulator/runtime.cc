@@ -77,6 +77,9 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
     return cudaMalloc(p, bytes);
 }
+cudaError_t cudaMallocHost(void** p, size_t bytes) {
+    return cudaMalloc(p, bytes);
+}
 cudaError_t cudaFreeHost(void* p) {
     return cudaFree(p);
 }
@@ -112,6 +115,9 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
     static char any;
     *event = reinterpret_cast<cudaEvent_t>(&any);
     return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+    return cudaEventCreateWithFlags(event, 0);
 }
 cudaError_t cudaEventDestroy(cudaEvent_t) {
     return cudaSuccess;

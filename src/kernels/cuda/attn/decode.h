@@ -44,6 +44,7 @@ struct DecodeParams {
     int64_t table_stride = 0;
     // As in EncodeParams. No mean of K: it moves all scores of a query alike.
     const std::byte* pages = nullptr;
+    int64_t n_blocks = 0;  // checked builds look that `blocks` are below it; 0: not known
     int64_t block_stride = 0;
     int64_t head_stride = 0;
     PagesHold pages_hold = PagesHold::codes;

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/attn/numbers.cuh"
 #include "kernels/cuda/codec/widths.cuh"
+#include "kernels/cuda/device_check.cuh"
 #include "kernels/cuda/ptx/lane_copy.cuh"
 #include "kernels/cuda/ptx/shared.cuh"
 
@@ -99,6 +100,9 @@ class Feed {
         const int32_t group = min(max(own, walk_->first_group), walk_->last_group);
         found.pages = walk_->pages;
         found.block = __ldg(walk_->blocks + (group >> plan_.group_shift));
+        QUIRE_DEVICE_CHECK(
+            found.block >= 0 && (plan_.p.n_blocks == 0 || found.block < plan_.p.n_blocks),
+            "blocks: there is no block of that number");
         found.index = static_cast<uint32_t>(group) & ((1u << plan_.group_shift) - 1);
         return true;
     }

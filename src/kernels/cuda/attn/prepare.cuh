@@ -6,6 +6,7 @@
 #include "kernels/cuda/attn/levels.cuh"
 #include "kernels/cuda/attn/rows.cuh"
 #include "kernels/cuda/attn/workspace.h"
+#include "kernels/cuda/device_check.cuh"
 #include "kernels/cuda/ptx/grid.cuh"
 #include "kernels/cuda/sched/count_tiles.cuh"
 
@@ -58,6 +59,13 @@ __device__ __forceinline__ void rotate_queries(const DecodePlan& plan, uint32_t*
     }
 }
 
+__device__ __forceinline__ void check_length([[maybe_unused]] const DecodeParams& p,
+                                             [[maybe_unused]] int32_t keys) {
+    QUIRE_DEVICE_CHECK(keys == 0 || keys >= p.n_queries, "lengths: one is less than n_queries");
+    QUIRE_DEVICE_CHECK(keys <= p.table_stride * p.block_tokens,
+                       "lengths: one has more keys than its row of blocks");
+}
+
 template <int kHeadDim, int kTiles>
 __global__ void __launch_bounds__(kCountThreads)
     prepare_kernel(const __grid_constant__ DecodePlan plan, int32_t blocks) {
@@ -72,7 +80,11 @@ __global__ void __launch_bounds__(kCountThreads)
         return;
     }
     count_tiles(
-        p.n_requests, [&](int32_t r) { return tiles_of(keys_of(p, r), plan.tile_tokens); },
+        p.n_requests,
+        [&](int32_t r) {
+            check_length(p, p.lengths[r]);
+            return tiles_of(keys_of(p, r), plan.tile_tokens);
+        },
         work.first_tiles);
     __syncthreads();
     // As few warps of each block as have a tile each, so that all blocks work.

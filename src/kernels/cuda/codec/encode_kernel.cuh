@@ -18,6 +18,8 @@
 #include "kernels/cuda/codec/scale_search.cuh"
 #include "kernels/cuda/codec/work_cut.h"
 #include "kernels/cuda/encode.h"
+#include "kernels/cuda/launch_kernel.cuh"
+#include "kernels/cuda/ptx/warpgroup.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -55,7 +57,7 @@ struct EncodePair {
     ScaleTables tables;
 
     __device__ __forceinline__ void sync() const {
-        asm volatile("bar.sync %0, 64;" : : "r"(1 + threadIdx.x / kPairThreads) : "memory");
+        meet(1 + static_cast<int>(threadIdx.x / kPairThreads), kPairThreads);
     }
     // The token of the quad's row, in its group.
     __device__ __forceinline__ uint32_t own_token() const { return 8 * half + lane_of_warp() / 4; }
@@ -117,7 +119,6 @@ struct EncodePair {
 template <int kHeadDim, bool kDimMajor, int kBits, RowKind kKind>
 __global__ void __launch_bounds__(kEncodeThreads, blocks_of(kHeadDim, kKind))
     encode_kernel(const EncodeParams p, const EncodeCut cut) {
-    extern __shared__ __align__(16) std::byte shared[];
     __shared__ int32_t tokens[kEncodePairs * 2][kGroupTokens];
     const uint32_t warp = threadIdx.x / 32, pair = warp / 2;
     const uint32_t unit = blockIdx.x * kEncodePairs + pair;
@@ -131,8 +132,8 @@ __global__ void __launch_bounds__(kEncodeThreads, blocks_of(kHeadDim, kKind))
         p,
         rows,
         cut,
-        reinterpret_cast<uint8_t*>(shared) + pair * kCodeBytes<kHeadDim>,
-        shared + kEncodePairs * kCodeBytes<kHeadDim> +
+        reinterpret_cast<uint8_t*>(dynamic_shared()) + pair * kCodeBytes<kHeadDim>,
+        dynamic_shared() + kEncodePairs * kCodeBytes<kHeadDim> +
             warp * row_bytes_of_warp<kHeadDim>(p.element),
         warp % 2,
         ScaleTables::load()};
@@ -162,12 +163,12 @@ int launch_side(const EncodeParams& p, CUstream_st* stream) {
     const auto kernel = plain ? encode_kernel<kHeadDim, kDimMajor, kBits, RowKind::plain_bf16>
                               : encode_kernel<kHeadDim, kDimMajor, kBits, RowKind::any>;
     if (shared > 48 * 1024) {
-        const cudaError_t error = cudaFuncSetAttribute(
-            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+        const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                       static_cast<int>(shared));
         if (error != cudaSuccess) return static_cast<int>(error);
     }
-    kernel<<<blocks, kEncodeThreads, shared, stream>>>(p, cut);
-    return static_cast<int>(cudaGetLastError());
+    return launch_kernel(kernel, blocks, kEncodeThreads, shared, stream, p, cut);
 }
 
 template <int kHeadDim, bool kDimMajor, int kBits = codec::hot::kMinBits>

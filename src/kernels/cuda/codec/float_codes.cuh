@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "codec/fp8/format.h"
+#include "kernels/cuda/ptx/floats.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -15,36 +16,20 @@ struct E4m3Code {
     using Code = uint8_t;
     static constexpr codec::fp8::Format kFormat = codec::fp8::kE4m3;
     // a in the low byte.
-    static __device__ __forceinline__ uint32_t pair(float a, float b) {
-        uint16_t both;
-        asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(b), "f"(a));
-        return both;
-    }
+    static __device__ __forceinline__ uint32_t pair(float a, float b) { return e4m3_pair(a, b); }
 };
 struct E5m2Code {
     using Code = uint8_t;
     static constexpr codec::fp8::Format kFormat = codec::fp8::kE5m2;
-    static __device__ __forceinline__ uint32_t pair(float a, float b) {
-        uint16_t both;
-        asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(both) : "f"(b), "f"(a));
-        return both;
-    }
+    static __device__ __forceinline__ uint32_t pair(float a, float b) { return e5m2_pair(a, b); }
 };
 struct F16Code {
     using Code = uint16_t;
-    static __device__ __forceinline__ uint32_t pair(float a, float b) {
-        uint32_t both;
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
-        return both;
-    }
+    static __device__ __forceinline__ uint32_t pair(float a, float b) { return f16_pair(a, b); }
 };
 struct Bf16Code {
     using Code = uint16_t;
-    static __device__ __forceinline__ uint32_t pair(float a, float b) {
-        uint32_t both;
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
-        return both;
-    }
+    static __device__ __forceinline__ uint32_t pair(float a, float b) { return bf16_pair(a, b); }
 };
 
 template <class Target>

@@ -12,6 +12,8 @@
 #include "kernels/cuda/codec/token_rows.cuh"
 #include "kernels/cuda/codec/work_cut.h"
 #include "kernels/cuda/encode_floats.h"
+#include "kernels/cuda/launch_kernel.cuh"
+#include "kernels/cuda/ptx/warpgroup.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -38,7 +40,7 @@ struct FloatsPair {
     };
 
     __device__ __forceinline__ void sync() const {
-        asm volatile("bar.sync %0, 64;" : : "r"(1 + threadIdx.x / 64) : "memory");
+        meet(1 + static_cast<int>(threadIdx.x / 64), 64);
     }
 
     // `largest`: the row's largest finite magnitude.
@@ -225,8 +227,7 @@ int launch_floats_of(const EncodeFloatsParams& p, CUstream_st* stream) {
                        (p.v.rows == nullptr || are_plain_bf16(p.element, p.v));
     const auto kernel = plain ? floats_kernel<Target, kHeadDim, RowKind::plain_bf16>
                               : floats_kernel<Target, kHeadDim, RowKind::any>;
-    kernel<<<grid, kFloatPairs * 64, 0, stream>>>(p, cut);
-    return static_cast<int>(cudaGetLastError());
+    return launch_kernel(kernel, grid, kFloatPairs * 64, 0, stream, p, cut);
 }
 
 template <class Target>

@@ -19,9 +19,7 @@ __device__ __forceinline__ uint32_t e2m1_code(float x, float inverse) {
 }
 
 __device__ __forceinline__ float e4m3_value(uint32_t code) {
-    uint32_t halves;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(code)));
-    return __half2float(__ushort_as_half(static_cast<uint16_t>(halves)));
+    return __half2float(__ushort_as_half(static_cast<uint16_t>(f16_of_e4m3(code))));
 }
 
 // Grid: y is 0 for K, 1 for V.

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/codec/quad_row.cuh"
 #include "kernels/cuda/codec/rows_in.cuh"
+#include "kernels/cuda/device_check.cuh"
 #include "kernels/cuda/encode_interop.h"
 
 namespace quire::kernels::cuda {
@@ -24,6 +25,8 @@ struct InteropRow {
         const int64_t quad = (int64_t{blockIdx.x} * kInteropThreads + threadIdx.x) / 4;
         const int64_t index = quad / p.kv_heads;
         const int64_t slot = index < p.n_tokens ? p.slots[index] : -1;
+        QUIRE_DEVICE_CHECK(slot < p.n_blocks * p.block_tokens,
+                           "slots: one is behind the last block");
         written = slot >= 0 && slot < p.n_blocks * p.block_tokens;
         head = static_cast<int32_t>(quad - index * p.kv_heads);
         const int64_t block = written ? slot / p.block_tokens : 0;

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "codec/hot/scale.h"
+#include "kernels/cuda/ptx/floats.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -65,12 +66,6 @@ __device__ __forceinline__ float quad_sum(float x) {
     return x + __shfl_xor_sync(kWholeWarp, x, 2);
 }
 
-// A NaN when either is.
-__device__ __forceinline__ float max_or_nan(float a, float b) {
-    float c;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
-    return c;
-}
 __device__ __forceinline__ float quad_max_or_nan(float x) {
     x = max_or_nan(x, __shfl_xor_sync(kWholeWarp, x, 1));
     return max_or_nan(x, __shfl_xor_sync(kWholeWarp, x, 2));

@@ -20,6 +20,7 @@
 #include "kernels/cuda/codec/rows_in.cuh"
 #include "kernels/cuda/ptx/bulk.cuh"
 #include "kernels/cuda/ptx/mma.cuh"
+#include "kernels/cuda/ptx/shared.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -80,16 +81,6 @@ __device__ __forceinline__ float later_steps(QuadRow<kHeadDim>& row) {
     return top * kNorm;
 }
 
-// A product that is not added to anything.
-__device__ __forceinline__ void product_bf16(float (&d)[4], const uint32_t (&a)[4],
-                                             const uint32_t (&b)[2]) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%10,%10,%10,%10};"
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
-}
-
 // Two words a vector of a row: numbers 2t and 2t + 1, 2t + 8 and 2t + 9.
 template <int kHeadDim>
 struct RowWords {
@@ -103,22 +94,11 @@ struct RowWords {
                               lane / 8 * 16;
 #pragma unroll
         for (int v = 0; v + 1 < kVectors; v += 2)
-            asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                         : "=r"(word[v][0]), "=r"(word[v][1]), "=r"(word[v + 1][0]),
-                           "=r"(word[v + 1][1])
-                         : "r"(from + static_cast<uint32_t>(v) * 32));
+            load_matrices(from + static_cast<uint32_t>(v) * 32, word[v], word[v + 1]);
         if constexpr (kVectors % 2 == 1)
-            asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
-                         : "=r"(word[kVectors - 1][0]), "=r"(word[kVectors - 1][1])
-                         : "r"(from + (kVectors - 1) * 32));
+            load_matrices(from + (kVectors - 1) * 32, word[kVectors - 1]);
     }
 };
-
-__device__ __forceinline__ float approximate_root(float x) {
-    float root;
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
-    return root;
-}
 
 // What a number of the quad's row must at least be.
 template <int kHeadDim>

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/codec/quad_row.cuh"
 #include "kernels/cuda/encode.h"
+#include "kernels/cuda/ptx/lane_copy.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -46,7 +47,7 @@ __device__ __forceinline__ void prefetch_rows(Numbers element, const Rows& rows,
                            (token * rows.token_stride + head * rows.head_stride) * number_bytes;
     for (auto i = static_cast<int32_t>(lane_of_warp() % 4); i * 128 < head_dim * number_bytes;
          i += 4)
-        asm volatile("prefetch.global.L2 [%0];" : : "l"(row + i * 128));
+        prefetch(row + i * 128);
 }
 
 // Rows lie this far apart in shared memory, so that eight rows are in different banks.
@@ -68,10 +69,7 @@ __device__ __forceinline__ void stage(const std::byte* row, std::byte* to) {
         const std::byte* source = row + (4 * i + t) * kChunk;
         std::byte* target = to + (4 * i + t) * kChunk;
         if constexpr (kChunk == 16) {
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                         :
-                         : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(target))), "l"(source)
-                         : "memory");
+            copy_16_alone(shared_address(target), source);
         } else if constexpr (kChunk == 4) {
             *reinterpret_cast<uint32_t*>(target) = *reinterpret_cast<const uint32_t*>(source);
         } else {
@@ -117,7 +115,7 @@ __device__ __forceinline__ void fetch_rows(Numbers element, const std::byte* row
 }
 // Until all that was begun is there.
 __device__ __forceinline__ void wait_for_rows() {
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    wait_for_copies();
     __syncwarp();
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/codec/quad_row.cuh"
+#include "kernels/cuda/device_check.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -29,6 +30,7 @@ struct RunFinder {
         const auto lane = static_cast<int32_t>(lane_of_warp());
         token = first - 1 + lane;
         const int64_t slot = token >= 0 && token < n_tokens ? slots[token] : -1;
+        QUIRE_DEVICE_CHECK(slot < 0 || slot >> 4 < groups, "slots: one is behind the last block");
         group = slot < 0 || slot >> 4 >= groups ? -1 : slot >> 4;
         place = static_cast<uint32_t>(slot) % kGroupTokens;
         const int64_t before = __shfl_up_sync(kWholeWarp, group, 1);

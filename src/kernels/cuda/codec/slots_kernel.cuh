@@ -7,6 +7,7 @@
 #include "kernels/cuda/codec/float_codes.cuh"
 #include "kernels/cuda/codec/interop_rows.cuh"
 #include "kernels/cuda/codec/rotate_rows.cuh"
+#include "kernels/cuda/launch_kernel.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -151,14 +152,10 @@ __global__ void __launch_bounds__(kInteropThreads) slots_kernel(const EncodeInte
 
 template <uint32_t kKeyBits, uint32_t kValueBits>
 int launch_slots(const EncodeInteropParams& p, CUstream_st* stream) {
-    const dim3 grid(interop_blocks(p), 2);
-    if (p.head_dim == 64)
-        slots_kernel<kKeyBits, kValueBits, 64><<<grid, kInteropThreads, 0, stream>>>(p);
-    else if (p.head_dim == 128)
-        slots_kernel<kKeyBits, kValueBits, 128><<<grid, kInteropThreads, 0, stream>>>(p);
-    else
-        slots_kernel<kKeyBits, kValueBits, 256><<<grid, kInteropThreads, 0, stream>>>(p);
-    return static_cast<int>(cudaGetLastError());
+    const auto kernel = p.head_dim == 64    ? slots_kernel<kKeyBits, kValueBits, 64>
+                        : p.head_dim == 128 ? slots_kernel<kKeyBits, kValueBits, 128>
+                                            : slots_kernel<kKeyBits, kValueBits, 256>;
+    return launch_kernel(kernel, dim3(interop_blocks(p), 2), kInteropThreads, 0, stream, p);
 }
 
 }  // namespace quire::kernels::cuda

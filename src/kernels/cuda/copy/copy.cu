@@ -3,6 +3,7 @@
 #include "kernels/cuda/copy/checksum.h"
 #include "kernels/cuda/copy/copy.h"
 #include "kernels/cuda/copy/stop.cuh"
+#include "kernels/cuda/device_check.cuh"
 #include "kernels/cuda/launch_kernel.cuh"
 
 namespace quire::kernels::cuda {
@@ -45,6 +46,8 @@ struct HeldPieces {
         to = a.z | uint64_t{a.w} << 32;
         at = b.x | uint64_t{b.y} << 32;
         bytes = b.z;
+        QUIRE_DEVICE_CHECK((from | to | bytes) % sizeof(uint4) == 0,
+                           "pieces: one is not of whole 16 bytes at multiples of 16");
         fragment = b.w;
     }
 };

@@ -47,6 +47,8 @@ class TileBringer {
         if (has_box(wanted.tile, wanted.n_keys))
             wanted.block = p_.blocks[cursor_.request() * p_.table_stride +
                                      (wanted.tile * kMlaTileKeys + box_token()) / p_.block_tokens];
+        QUIRE_DEVICE_CHECK(wanted.block >= 0 && wanted.block < p_.n_blocks,
+                           "blocks: there is no block of that number");
         return wanted;
     }
 

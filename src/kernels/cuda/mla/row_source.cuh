@@ -1,6 +1,7 @@
 // Tiles of keys one after the other, and where the rows of their keys are.
 #pragma once
 
+#include "kernels/cuda/device_check.cuh"
 #include "kernels/cuda/mla/shared.cuh"
 
 namespace quire::kernels::cuda {
@@ -67,6 +68,8 @@ class TileCursor {
         } else {
             block = p_.blocks[request() * p_.table_stride + (key >> shift)];
         }
+        QUIRE_DEVICE_CHECK(block >= 0 && block < p_.n_blocks,
+                           "blocks or lists: there is no block of that number");
         if (block < 0 || block >= p_.n_blocks) return {};
         return {p_.pages + block * p_.block_stride, token & (p_.block_tokens - 1)};
     }

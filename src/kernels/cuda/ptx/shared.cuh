@@ -21,6 +21,19 @@ __device__ __forceinline__ uint4 load_transposed(uint32_t address) {
                  : "r"(address));
     return x;
 }
+// The same as they lie, the first two to `near`, the others to `far`; and of two matrices, whose
+// rows lanes 0 to 15 have.
+__device__ __forceinline__ void load_matrices(uint32_t address, uint32_t (&near)[2],
+                                              uint32_t (&far)[2]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(near[0]), "=r"(near[1]), "=r"(far[0]), "=r"(far[1])
+                 : "r"(address));
+}
+__device__ __forceinline__ void load_matrices(uint32_t address, uint32_t (&two)[2]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(two[0]), "=r"(two[1])
+                 : "r"(address));
+}
 __device__ __forceinline__ void clear_shared_16(uint32_t address) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" : : "r"(address), "r"(0) : "memory");
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/ptx/exp2.cuh"
+#include "kernels/cuda/ptx/floats.cuh"
 
 namespace quire::kernels::cuda {
 
@@ -63,13 +64,6 @@ __device__ __forceinline__ int block_now() {
     int x;
     asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
     return x;
-}
-
-// Two numbers as bf16, the first one below.
-__device__ __forceinline__ uint32_t bf16_pair(float low, float high) {
-    uint32_t pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
 }
 
 }  // namespace quire::kernels::cuda

@@ -4,7 +4,7 @@
 namespace quire::kernels::cuda {
 
 template <class... Params, class... Arguments>
-int launch_kernel(void (*kernel)(Params...), int32_t blocks, int32_t threads, size_t shared_bytes,
+int launch_kernel(void (*kernel)(Params...), dim3 blocks, uint32_t threads, size_t shared_bytes,
                   CUstream_st*, const Arguments&... arguments) {
     emulator::run(blocks, threads, shared_bytes, [&] { kernel(arguments...); });
     return 0;

@@ -32,6 +32,25 @@ inline uint4 load_transposed(uint32_t address) {
     }
     return {words[0], words[1], words[2], words[3]};
 }
+// Numbers [g][2t] and [g][2t + 1] of matrix m to lane 4g + t.
+template <uint32_t kMatrices>
+void load_matrices_as_they_lie(uint32_t address, uint32_t* words) {
+    const uint64_t* rows = emulator::exchange(address);
+    for (uint32_t m = 0; m < kMatrices; ++m) {
+        const auto row = static_cast<uint32_t>(rows[8 * m + emulator::lane() / 4]);
+        if (row % 16 != 0) std::abort();
+        words[m] = read_shared<uint32_t>(row + 4 * (emulator::lane() % 4));
+    }
+}
+inline void load_matrices(uint32_t address, uint32_t (&near)[2], uint32_t (&far)[2]) {
+    uint32_t words[4];
+    load_matrices_as_they_lie<4>(address, words);
+    std::copy_n(words, 2, near);
+    std::copy_n(words + 2, 2, far);
+}
+inline void load_matrices(uint32_t address, uint32_t (&two)[2]) {
+    load_matrices_as_they_lie<2>(address, two);
+}
 inline void clear_shared_16(uint32_t address) {
     std::memset(at_shared_address(address), 0, 16);
 }
