@@ -51,9 +51,10 @@ struct Suite {
     const char* name;
     std::vector<Row> (*rows)(const Machine&);
 };
-constexpr Suite kSuites[] = {{"encode", encode_rows}, {"decode", decode_rows},
-                             {"copy", copy_rows},     {"copy_beside", copy_beside_rows},
-                             {"tier", tier_rows},     {"mla", mla_rows}};
+constexpr Suite kSuites[] = {
+    {"encode", encode_rows}, {"decode", decode_rows},           {"prefill", prefill_rows},
+    {"copy", copy_rows},     {"copy_beside", copy_beside_rows}, {"tier", tier_rows},
+    {"mla", mla_rows}};
 
 int run(const char* json, const std::string& only) {
     const Machine machine = measure_machine();

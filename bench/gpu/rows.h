@@ -42,6 +42,7 @@ double seconds(Launch launch) {
 Machine measure_machine();
 std::vector<Row> encode_rows(const Machine& machine);
 std::vector<Row> decode_rows(const Machine& machine);
+std::vector<Row> prefill_rows(const Machine& machine);
 std::vector<Row> copy_rows(const Machine& machine);
 std::vector<Row> copy_beside_rows(const Machine& machine);
 std::vector<Row> tier_rows(const Machine& machine);

@@ -1,8 +1,8 @@
 /*
  * Quire's CUDA kernels as a C library: encode new rows of keys and values into compressed pages,
- * attend over such pages, attend over MLA rows. For any engine: device pointers, strides and a
- * stream come in, work is queued, nothing is allocated and nothing waited for. A CUDA graph may
- * capture every call. libquire_kernels.so is built by tools/gpu/run.sh.
+ * attend over such pages, attend over MLA rows, merge results. For any engine: device pointers,
+ * strides and a stream come in, work is queued, nothing is allocated and nothing waited for. A CUDA
+ * graph may capture every call. libquire_kernels.so is built by tools/gpu/run.sh.
  *
  * Set a struct to zero, then its struct_bytes to its sizeof, then what is wanted: so a program that
  * was built with an older header goes on working, and fields that it does not know are zero.
@@ -107,6 +107,65 @@ const char* quire_decode_supports(const quire_decode* params);
 size_t quire_decode_workspace_bytes(const quire_decode* params);
 int quire_decode_queue(const quire_decode* params, void* stream);
 
+/* Attention of many query tokens a request, chunks of prompts. Request r has n_r queries, tokens
+ * first_tokens[r] to first_tokens[r + 1] of q; its query i stands at position lengths[r] - n_r + i
+ * and sees keys up to its own, or all keys where all_keys is set. */
+typedef struct quire_prefill {
+    size_t struct_bytes;
+    const void* q; /* [n_tokens][n_heads][head_dim], after RoPE; as out aligned to 16 */
+    void* out;     /* the same shape */
+    float* lse;    /* [n_tokens][n_heads], natural logarithm; NULL: not wanted */
+    int64_t q_token_stride, q_head_stride, out_token_stride, out_head_stride; /* in numbers */
+    int32_t element;                                                          /* of q and out */
+    int32_t n_requests;
+    int32_t n_tokens; /* of q */
+    int32_t all_keys; /* 0: causal */
+    int32_t n_heads;
+    int32_t kv_heads;
+    int32_t head_dim; /* 64, 96, 128 or 256 */
+    int32_t block_tokens;
+    int32_t page_numbers; /* as in quire_decode, and so are the fields from here on */
+    int32_t k_bits;
+    int32_t v_bits;
+    int32_t window;
+    float scale;
+    float softcap;
+    const int32_t* first_tokens; /* [n_requests + 1] */
+    const int32_t* lengths;
+    const int32_t* blocks;
+    int64_t table_stride;
+    const void* pages;
+    int64_t block_stride;
+    int64_t head_stride;
+    const float* v_mean;
+    void* workspace; /* quire_prefill_workspace_bytes(), aligned to 128 */
+} quire_prefill;
+
+const char* quire_prefill_supports(const quire_prefill* params);
+size_t quire_prefill_workspace_bytes(const quire_prefill* params);
+int quire_prefill_queue(const quire_prefill* params, void* stream);
+
+/* Attention of a few new tokens a request where requests of a group share a prefix, whose keys are
+ * read once for all of them. Group g has requests first_requests[g] to first_requests[g + 1]; the
+ * prefix comes before the own keys of each. */
+typedef struct quire_cascade {
+    size_t struct_bytes;
+    /* Over each request's own keys, of which there may be none; its workspace is not read, its
+       window must be 0. */
+    const quire_decode* own;
+    const int32_t* first_requests; /* [n_groups + 1] */
+    const int32_t* prefix_lengths; /* [n_groups] */
+    const int32_t* prefix_blocks;  /* [n_groups][prefix_table_stride] */
+    int64_t prefix_table_stride;
+    void* workspace; /* quire_cascade_workspace_bytes(), aligned to 128 */
+    int32_t n_groups;
+    int32_t reserved;
+} quire_cascade;
+
+const char* quire_cascade_supports(const quire_cascade* params);
+size_t quire_cascade_workspace_bytes(const quire_cascade* params);
+int quire_cascade_queue(const quire_cascade* params, void* stream);
+
 /* Attention of multi-head latent attention over paged rows, or over lists of rows. */
 typedef struct quire_mla {
     size_t struct_bytes;
@@ -136,6 +195,29 @@ typedef struct quire_mla {
 const char* quire_mla_supports(const quire_mla* params);
 size_t quire_mla_workspace_bytes(const quire_mla* params);
 int quire_mla_queue(const quire_mla* params, void* stream);
+
+/* Results of attention over parts of the keys become the result over all of them. */
+#define QUIRE_MERGE_PARTS_MAX 8
+typedef struct quire_merge {
+    size_t struct_bytes;
+    void* out;  /* [n_tokens][n_heads][head_dim]; may be a part's of the same element and strides */
+    float* lse; /* [n_tokens][n_heads], natural logarithm; NULL: not wanted */
+    int64_t token_stride, head_stride; /* of out, in numbers */
+    int32_t element;                   /* of out: QUIRE_F32 ... */
+    int32_t part_element;              /* of all parts */
+    int32_t n_parts;                   /* 1 to QUIRE_MERGE_PARTS_MAX */
+    int32_t n_tokens;
+    int32_t n_heads;
+    int32_t head_dim; /* a multiple of 8 */
+    /* Shapes as out and lse; where a part's lse is -inf it has nothing, and its row is not read. */
+    const void* part_out[QUIRE_MERGE_PARTS_MAX];
+    const float* part_lse[QUIRE_MERGE_PARTS_MAX];
+    int64_t part_token_stride[QUIRE_MERGE_PARTS_MAX];
+    int64_t part_head_stride[QUIRE_MERGE_PARTS_MAX];
+} quire_merge;
+
+const char* quire_merge_supports(const quire_merge* params);
+int quire_merge_queue(const quire_merge* params, void* stream);
 
 #ifdef __cplusplus
 }

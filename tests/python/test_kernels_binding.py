@@ -17,7 +17,8 @@ sys.path.insert(0, str(ROOT / "bindings" / "python"))
 from quire import kernels  # noqa: E402  pylint: disable=wrong-import-position
 
 STRUCTS = {"quire_encode": kernels.EncodeParams, "quire_decode": kernels.DecodeParams,
-           "quire_mla": kernels.MlaParams}
+           "quire_prefill": kernels.PrefillParams, "quire_cascade": kernels.CascadeParams,
+           "quire_merge": kernels.MergeParams, "quire_mla": kernels.MlaParams}
 
 needs_library = pytest.mark.skipif(
     not (ROOT / "build" / "gpu" / "libquire_kernels.so").exists(),
@@ -83,6 +84,30 @@ def decode(**changes):
                    **values)
 
 
+def prefill(**changes):
+    values = {"block_tokens": 64, "k_bits": 4, "v_bits": 4, "stream": 0,
+              "out": Array((9, 8, 128), "bfloat16"), "workspace": Array((1 << 40,), "uint8")}
+    values |= changes
+    q = values.pop("q", Array((9, 8, 128), "bfloat16"))
+    kernels.prefill(q, Array((3, 2, 8320), "uint8"), Array((2,), "int32"), Array((1,), "int32"),
+                    Array((1, 3), "int32"), **values)
+
+
+def cascade(**changes):
+    values = {"block_tokens": 64, "k_bits": 4, "v_bits": 4, "stream": 0,
+              "out": Array((1, 1, 8, 128), "bfloat16"), "workspace": Array((1 << 40,), "uint8")}
+    values |= changes
+    q = values.pop("q", Array((1, 1, 8, 128), "bfloat16"))
+    kernels.cascade(q, Array((3, 2, 8320), "uint8"), Array((1,), "int32"), Array((1, 3), "int32"),
+                    Array((2,), "int32"), Array((1,), "int32"), Array((1, 3), "int32"), **values)
+
+
+def merge(n=2, **changes):
+    rows = Array((3, 8, 128), "bfloat16")
+    kernels.merge([rows] * n, [Array((3, 8), "float32")] * n,
+                  **({"out": rows, "stream": 0} | changes))
+
+
 @needs_library
 def test_pages_have_the_size_of_their_codes():
     assert kernels.page_bytes(128, 64, 4, 4) == 64 * 128 + 2 * 64
@@ -108,6 +133,14 @@ def test_pages_have_the_size_of_their_codes():
     (lambda: decode(q=Array((1, 1, 7, 128), "bfloat16")), "kv_heads"),
     (lambda: decode(q=Array((1, 8, 128), "bfloat16")), "q must be"),
     (lambda: decode(workspace=Array((1 << 20,), "uint8", 1 << 20 | 64)), "workspace"),
+    (lambda: prefill(q=Array((1, 9, 8, 128), "bfloat16")), "q must be"),
+    (lambda: prefill(k_bits=9), "bits"),
+    (lambda: prefill(all_keys=True, window=5), "window"),
+    (lambda: cascade(v_bits=1), "bits"),
+    (lambda: cascade(q=Array((1, 1, 7, 128), "bfloat16")), "kv_heads"),
+    (lambda: merge(9), "parts"),
+    (lambda: merge(0), "n_parts"),
+    (lambda: merge(out=Array((3, 8, 100), "bfloat16")), "head_dim"),
 ])
 def test_refusals_name_what_is_wrong(call, word):
     with pytest.raises(kernels.KernelError, match=word):

@@ -117,13 +117,13 @@ build() {
 
 # The sources of an emulated test and of the kernels that it tests.
 emulated() {
-    echo src/kernels/cuda/attn/decode.cu
-    find src/kernels/cuda/attn/units src/kernels/cuda/codec/units -name '*.cu'
+    find src/kernels/cuda/attn src/kernels/cuda/codec/units -name '*.cu'
     printf 'src/kernels/cuda/%s.cu\n' copy/copy encode encode_floats encode_interop encode_to_host
-    find src/kernels/cuda -name '*_supports.cc'
+    find src/kernels/cuda -name '*_supports.cc' -not -path '*/attn/*'
+    find src/kernels/cuda/attn -name '*.cc'
     printf 'src/codec/%s.cc\n' hot/ref hot/rotate fp8/ref raw16/ref fp4/ref slots/ref
-    printf 'tests/gpu/%s.cc\n' main captured_test checked_test decode_test encode_test \
-        encode_floats_test encode_interop_test tier_device_test
+    printf 'tests/gpu/%s.cc\n' main captured_test cascade_test checked_test decode_test encode_test \
+        encode_floats_test encode_interop_test merge_states_test prefill_test tier_device_test
     find src/kernels/cuda/copy -name '*.cc' -not -name '*_test.cc'
     tier
     find tests/gpu/emulator -name '*.cc'

@@ -19,6 +19,7 @@ import pathlib
 ABI = 1
 F32, F16, BF16 = 0, 1, 2
 MLA_BF16, MLA_V32, MLA_V4 = 0, 1, 2
+MERGE_PARTS_MAX = 8
 
 _ELEMENTS = {"float32": F32, "float16": F16, "bfloat16": BF16}
 _P, _I64, _I32, _F = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
@@ -54,6 +55,32 @@ class DecodeParams(_Struct):
         (_I32, "page_numbers reserved"))
 
 
+class PrefillParams(_Struct):
+    """quire_prefill of quire/kernels.h."""
+    _fields_ = _fields(
+        (_P, "q out lse"), (_I64, "q_token_stride q_head_stride out_token_stride out_head_stride"),
+        (_I32, "element n_requests n_tokens all_keys n_heads kv_heads head_dim block_tokens"
+               " page_numbers k_bits v_bits window"),
+        (_F, "scale softcap"), (_P, "first_tokens lengths blocks"), (_I64, "table_stride"),
+        (_P, "pages"), (_I64, "block_stride head_stride"), (_P, "v_mean workspace"))
+
+
+class CascadeParams(_Struct):
+    """quire_cascade of quire/kernels.h."""
+    _fields_ = _fields(
+        (_P, "own first_requests prefix_lengths prefix_blocks"), (_I64, "prefix_table_stride"),
+        (_P, "workspace"), (_I32, "n_groups reserved"))
+
+
+class MergeParams(_Struct):
+    """quire_merge of quire/kernels.h."""
+    _fields_ = _fields(
+        (_P, "out lse"), (_I64, "token_stride head_stride"),
+        (_I32, "element part_element n_parts n_tokens n_heads head_dim"),
+        (_P * MERGE_PARTS_MAX, "part_out part_lse"),
+        (_I64 * MERGE_PARTS_MAX, "part_token_stride part_head_stride"))
+
+
 class MlaParams(_Struct):
     """quire_mla of quire/kernels.h."""
     _fields_ = _fields(
@@ -82,10 +109,10 @@ def _library():
             raise KernelError(f"{path} has ABI {lib.quire_kernels_abi()}, and this module {ABI}: "
                               "take both from one version")
         lib.quire_page_bytes.restype = ctypes.c_size_t
-        for what in ("encode", "decode", "mla"):
+        for what in ("encode", "decode", "prefill", "cascade", "merge", "mla"):
             getattr(lib, f"quire_{what}_supports").restype = ctypes.c_char_p
             getattr(lib, f"quire_{what}_queue").argtypes = [_P, _P]
-        for what in ("decode", "mla"):
+        for what in ("decode", "prefill", "cascade", "mla"):
             getattr(lib, f"quire_{what}_workspace_bytes").restype = ctypes.c_size_t
         _library.loaded = lib
     return _library.loaded
@@ -217,23 +244,96 @@ def decode(q, pages, lengths, blocks, *, block_tokens, out, k_bits=0, v_bits=0, 
     lengths: [requests] int32 keys; blocks: [requests, n] int32; lse: [requests, queries, heads]
     float32 or None. Returns `out`.
     """
-    if len(q.shape) != 4:
-        raise KernelError("q must be [requests, queries, heads, head_dim]")
-    params = DecodeParams(
-        q=_pointer(q), out=_pointer(out), lse=_pointer(lse), element=_element(q),
-        n_requests=q.shape[0], n_queries=q.shape[1], n_heads=q.shape[2], head_dim=q.shape[3],
-        kv_heads=pages.shape[1], block_tokens=block_tokens, k_bits=k_bits, v_bits=v_bits,
-        window=window, scale=scale if scale is not None else q.shape[3]**-0.5, softcap=softcap,
-        lengths=_pointer(lengths), blocks=_pointer(blocks), table_stride=_strides(blocks)[0],
-        pages=_pointer(pages), v_mean=_pointer(v_mean))
+    params = _decode_params(q, pages, lengths, blocks, block_tokens, out, k_bits, v_bits, scale,
+                            softcap, v_mean, lse)
+    params.window = window
+    memory = _workspace("decode", params, q, workspace)
+    params.workspace = _pointer(memory)
+    _queue("decode", params, _stream(stream, q))
+    return out
+
+
+def _attention(params, q, pages, out):
+    """What params of attention over pages have in common."""
     params.q_token_stride, params.q_head_stride = _rows(q, "q")
     params.out_token_stride, params.out_head_stride = _rows(out, "out")
     if _item_bytes(pages) == 2:
         params.page_numbers = _element(pages)
     params.block_stride, params.head_stride = _page_strides(pages, _item_bytes(pages) == 2)
-    memory = _workspace("decode", params, q, workspace)
+    return params
+
+
+def _decode_params(q, pages, lengths, blocks, block_tokens, out, k_bits, v_bits, scale, softcap,
+                   v_mean, lse):
+    if len(q.shape) != 4:
+        raise KernelError("q must be [requests, queries, heads, head_dim]")
+    return _attention(DecodeParams(
+        q=_pointer(q), out=_pointer(out), lse=_pointer(lse), element=_element(q),
+        n_requests=q.shape[0], n_queries=q.shape[1], n_heads=q.shape[2], head_dim=q.shape[3],
+        kv_heads=pages.shape[1], block_tokens=block_tokens, k_bits=k_bits, v_bits=v_bits,
+        scale=scale if scale is not None else q.shape[3]**-0.5, softcap=softcap,
+        lengths=_pointer(lengths), blocks=_pointer(blocks), table_stride=_strides(blocks)[0],
+        pages=_pointer(pages), v_mean=_pointer(v_mean)), q, pages, out)
+
+
+def prefill(q, pages, first_tokens, lengths, blocks, *, block_tokens, out, k_bits=0, v_bits=0,
+            scale=None, window=0, softcap=0.0, all_keys=False, v_mean=None, lse=None,
+            workspace=None, stream=None):
+    """Attention of many tokens a request, q [tokens, heads, head_dim], over pages as decode()'s.
+
+    first_tokens: [requests + 1] int32: request r has tokens first_tokens[r] to first_tokens[r + 1],
+    the last of its lengths[r] keys; each sees keys up to its own, or all with `all_keys`. lse:
+    [tokens, heads] float32 or None. Returns `out`, of q's shape.
+    """
+    if len(q.shape) != 3:
+        raise KernelError("q must be [tokens, heads, head_dim]")
+    params = _attention(PrefillParams(
+        q=_pointer(q), out=_pointer(out), lse=_pointer(lse), element=_element(q),
+        n_requests=lengths.shape[0], n_tokens=q.shape[0], all_keys=int(all_keys),
+        n_heads=q.shape[1], head_dim=q.shape[2], kv_heads=pages.shape[1],
+        block_tokens=block_tokens, k_bits=k_bits, v_bits=v_bits, window=window,
+        scale=scale if scale is not None else q.shape[2]**-0.5, softcap=softcap,
+        first_tokens=_pointer(first_tokens), lengths=_pointer(lengths), blocks=_pointer(blocks),
+        table_stride=_strides(blocks)[0], pages=_pointer(pages), v_mean=_pointer(v_mean)),
+        q, pages, out)
+    memory = _workspace("prefill", params, q, workspace)
     params.workspace = _pointer(memory)
-    _queue("decode", params, _stream(stream, q))
+    _queue("prefill", params, _stream(stream, q))
+    return out
+
+
+def cascade(q, pages, lengths, blocks, first_requests, prefix_lengths, prefix_blocks, *,
+            block_tokens, out, k_bits=0, v_bits=0, scale=None, softcap=0.0, v_mean=None, lse=None,
+            workspace=None, stream=None):
+    """decode() where requests first_requests[g] to first_requests[g + 1] have keys in common, which
+    are read once: prefix_lengths [groups] int32 keys of prefix_blocks [groups, n] int32. lengths
+    (0: none) and blocks are of what follows them. Returns `out`."""
+    own = _decode_params(q, pages, lengths, blocks, block_tokens, out, k_bits, v_bits, scale,
+                         softcap, v_mean, lse)
+    params = CascadeParams(
+        own=ctypes.addressof(own), n_groups=prefix_lengths.shape[0],
+        first_requests=_pointer(first_requests), prefix_lengths=_pointer(prefix_lengths),
+        prefix_blocks=_pointer(prefix_blocks), prefix_table_stride=_strides(prefix_blocks)[0])
+    memory = _workspace("cascade", params, q, workspace)
+    params.workspace = _pointer(memory)
+    _queue("cascade", params, _stream(stream, q))
+    return out
+
+
+def merge(outs, lses, *, out, lse=None, stream=None):
+    """Results [tokens, heads, head_dim] of attention over parts of the keys, and their lses
+    [tokens, heads] float32 (-inf: nothing), as one into `out`, which is returned."""
+    params = MergeParams(
+        out=_pointer(out), lse=_pointer(lse), element=_element(out), n_parts=len(outs),
+        part_element=_element(outs[0] if outs else out), n_tokens=out.shape[0],
+        n_heads=out.shape[1], head_dim=out.shape[2])
+    params.token_stride, params.head_stride = _rows(out, "out")
+    if len(outs) > MERGE_PARTS_MAX or len(outs) != len(lses):
+        raise KernelError(f"merge takes up to {MERGE_PARTS_MAX} parts, each with an lse")
+    for i, (part, part_lse) in enumerate(zip(outs, lses)):
+        params.part_out[i], params.part_lse[i] = _pointer(part), _pointer(part_lse)
+        params.part_token_stride[i], params.part_head_stride[i] = _rows(part, "a part")
+    _queue("merge", params, _stream(stream, out))
     return out
 
 

@@ -87,6 +87,7 @@ inline void __syncwarp() {
     quire::emulator::exchange(0);
 }
 inline void __threadfence() {}
+inline void __threadfence_block() {}
 
 template <class T>
 T __shfl_sync(uint32_t, T own, int from) {

@@ -3,7 +3,9 @@
 #include <cstring>
 
 #include "codec/hot/layout.h"
-#include "kernels/cuda/attn/decode.h"
+#include "kernels/cuda/attn/cascade.h"
+#include "kernels/cuda/attn/merge_states.h"
+#include "kernels/cuda/attn/prefill.h"
 #include "kernels/cuda/encode.h"
 #include "kernels/cuda/mla/mla.h"
 #include "kernels/cuda/page_check.h"
@@ -23,6 +25,11 @@ bool read(const Params* from, Params* to) {
     return true;
 }
 
+const char* check_page_numbers(int32_t numbers) {
+    return numbers == 0 || numbers == QUIRE_F16 || numbers == QUIRE_BF16
+               ? nullptr
+               : "page_numbers must be 0, QUIRE_F16 or QUIRE_BF16";
+}
 const char* check_element(int32_t element) {
     return element >= QUIRE_F32 && element <= QUIRE_BF16
                ? nullptr
@@ -47,8 +54,10 @@ EncodeParams to_params(const quire_encode& c) {
     return p;
 }
 
-DecodeParams to_params(const quire_decode& c) {
-    DecodeParams p;
+// What structs of attention over pages have in common.
+template <class Params, class CParams>
+Params to_attention(const CParams& c) {
+    Params p;
     p.q = c.q;
     p.q_token_stride = c.q_token_stride;
     p.q_head_stride = c.q_head_stride;
@@ -58,7 +67,6 @@ DecodeParams to_params(const quire_decode& c) {
     p.lse = c.lse;
     p.element = static_cast<Numbers>(c.element);
     p.n_requests = c.n_requests;
-    p.n_queries = c.n_queries;
     p.n_heads = c.n_heads;
     p.kv_heads = c.kv_heads;
     p.head_dim = c.head_dim;
@@ -80,6 +88,31 @@ DecodeParams to_params(const quire_decode& c) {
     p.v_mean = c.v_mean;
     p.workspace = c.workspace;
     return p;
+}
+
+DecodeParams to_params(const quire_decode& c) {
+    auto p = to_attention<DecodeParams>(c);
+    p.n_queries = c.n_queries;
+    return p;
+}
+
+PrefillParams to_params(const quire_prefill& c) {
+    auto p = to_attention<PrefillParams>(c);
+    p.n_tokens = c.n_tokens;
+    p.first_tokens = c.first_tokens;
+    p.causal = c.all_keys == 0;
+    return p;
+}
+
+// REQUIRES: own is of c.
+CascadeParams to_params(const quire_cascade& c, const DecodeParams& own) {
+    return {own,
+            c.n_groups,
+            c.first_requests,
+            c.prefix_lengths,
+            c.prefix_blocks,
+            c.prefix_table_stride,
+            c.workspace};
 }
 
 MlaParams to_params(const quire_mla& c) {
@@ -110,6 +143,24 @@ MlaParams to_params(const quire_mla& c) {
     return p;
 }
 
+MergeParams to_params(const quire_merge& c) {
+    static_assert(kMergePartsMax == QUIRE_MERGE_PARTS_MAX);
+    MergeParams p;
+    for (int32_t i = 0; i < kMergePartsMax; ++i)
+        p.parts[i] = {c.part_out[i], c.part_lse[i], c.part_token_stride[i], c.part_head_stride[i]};
+    p.n_parts = c.n_parts;
+    p.n_tokens = c.n_tokens;
+    p.n_heads = c.n_heads;
+    p.head_dim = c.head_dim;
+    p.parts_element = static_cast<Numbers>(c.part_element);
+    p.element = static_cast<Numbers>(c.element);
+    p.out = c.out;
+    p.token_stride = c.token_stride;
+    p.head_stride = c.head_stride;
+    p.lse = c.lse;
+    return p;
+}
+
 // The params and why they are not taken.
 template <class Params>
 struct Checked {
@@ -128,10 +179,25 @@ Checked<DecodeParams> check(const quire_decode* from) {
     if (!read(from, &c)) return {{}, kNoStruct};
     const DecodeParams p = to_params(c);
     const char* why = check_element(c.element);
-    if (why == nullptr && c.page_numbers != 0 && c.page_numbers != QUIRE_F16 &&
-        c.page_numbers != QUIRE_BF16)
-        why = "page_numbers must be 0, QUIRE_F16 or QUIRE_BF16";
+    if (why == nullptr) why = check_page_numbers(c.page_numbers);
     return {p, why != nullptr ? why : decode_supports(p)};
+}
+Checked<PrefillParams> check(const quire_prefill* from) {
+    quire_prefill c;
+    if (!read(from, &c)) return {{}, kNoStruct};
+    const PrefillParams p = to_params(c);
+    const char* why = check_element(c.element);
+    if (why == nullptr) why = check_page_numbers(c.page_numbers);
+    return {p, why != nullptr ? why : prefill_supports(p)};
+}
+Checked<CascadeParams> check(const quire_cascade* from) {
+    quire_cascade c;
+    quire_decode own;
+    if (!read(from, &c) || !read(c.own, &own)) return {{}, kNoStruct};
+    const CascadeParams p = to_params(c, to_params(own));
+    const char* why = check_element(own.element);
+    if (why == nullptr) why = check_page_numbers(own.page_numbers);
+    return {p, why != nullptr ? why : cascade_supports(p)};
 }
 Checked<MlaParams> check(const quire_mla* from) {
     quire_mla c;
@@ -141,6 +207,15 @@ Checked<MlaParams> check(const quire_mla* from) {
     if (why == nullptr && (c.rows < QUIRE_MLA_BF16 || c.rows > QUIRE_MLA_V4))
         why = "rows must be QUIRE_MLA_BF16, QUIRE_MLA_V32 or QUIRE_MLA_V4";
     return {p, why != nullptr ? why : mla_supports(p)};
+}
+
+Checked<MergeParams> check(const quire_merge* from) {
+    quire_merge c;
+    if (!read(from, &c)) return {{}, kNoStruct};
+    const MergeParams p = to_params(c);
+    const char* why = check_element(c.element);
+    if (why == nullptr) why = check_element(c.part_element);
+    return {p, why != nullptr ? why : merge_states_supports(p)};
 }
 
 CUstream_st* to_stream(void* stream) {
@@ -192,6 +267,41 @@ int quire_decode_queue(const quire_decode* params, void* stream) {
     return blocks < 0 ? -blocks : decode(checked.params, blocks, to_stream(stream));
 }
 
+const char* quire_prefill_supports(const quire_prefill* params) {
+    return check(params).why;
+}
+size_t quire_prefill_workspace_bytes(const quire_prefill* params) {
+    quire_prefill c;
+    const int32_t blocks = decode_blocks();
+    if (blocks <= 0 || !read(params, &c) || c.kv_heads < 1 || c.n_requests < 0) return 0;
+    return prefill_workspace_bytes(to_params(c), blocks);
+}
+int quire_prefill_queue(const quire_prefill* params, void* stream) {
+    const auto checked = check(params);
+    if (checked.why != nullptr) return QUIRE_UNSUPPORTED;
+    const int32_t blocks = decode_blocks();
+    return blocks < 0 ? -blocks : prefill(checked.params, blocks, to_stream(stream));
+}
+
+const char* quire_cascade_supports(const quire_cascade* params) {
+    return check(params).why;
+}
+size_t quire_cascade_workspace_bytes(const quire_cascade* params) {
+    quire_cascade c;
+    quire_decode own;
+    const int32_t blocks = decode_blocks();
+    if (blocks <= 0 || !read(params, &c) || !read(c.own, &own) || own.kv_heads < 1 ||
+        own.n_requests < 0 || c.n_groups < 0)
+        return 0;
+    return cascade_workspace_bytes(to_params(c, to_params(own)), blocks);
+}
+int quire_cascade_queue(const quire_cascade* params, void* stream) {
+    const auto checked = check(params);
+    if (checked.why != nullptr) return QUIRE_UNSUPPORTED;
+    const int32_t blocks = decode_blocks();
+    return blocks < 0 ? -blocks : cascade(checked.params, blocks, to_stream(stream));
+}
+
 const char* quire_mla_supports(const quire_mla* params) {
     return check(params).why;
 }
@@ -206,6 +316,15 @@ int quire_mla_queue(const quire_mla* params, void* stream) {
     if (checked.why != nullptr) return QUIRE_UNSUPPORTED;
     const int32_t workers = mla_workers();
     return workers < 0 ? -workers : mla_decode(checked.params, workers, to_stream(stream));
+}
+
+const char* quire_merge_supports(const quire_merge* params) {
+    return check(params).why;
+}
+int quire_merge_queue(const quire_merge* params, void* stream) {
+    const auto checked = check(params);
+    return checked.why != nullptr ? QUIRE_UNSUPPORTED
+                                  : merge_states(checked.params, to_stream(stream));
 }
 
 }  // extern "C"

@@ -28,7 +28,9 @@ struct DecodeParams {
     void* out = nullptr;  // the same shape
     int64_t out_token_stride = 0;
     int64_t out_head_stride = 0;
-    float* lse = nullptr;  // [n_requests][n_queries][n_heads], natural; null: nobody asks
+    // [n_requests][n_queries][n_heads], natural, -inf of a request that is left out; null: nobody
+    // asks.
+    float* lse = nullptr;
     Numbers element = Numbers::bf16;  // of q and out
     int32_t n_requests = 0;
     int32_t n_queries = 1;

@@ -69,7 +69,8 @@ QUIRE_HOST_DEVICE constexpr int32_t query_of_row(int32_t row, uint32_t reciproca
 }
 
 // What a score is multiplied by: to octaves, or to what a soft cap takes.
-QUIRE_HOST_DEVICE constexpr float score_unit(const DecodeParams& p) {
+template <class Params>
+QUIRE_HOST_DEVICE constexpr float score_unit(const Params& p) {
     return p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e;
 }
 

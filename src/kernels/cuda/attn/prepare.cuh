@@ -66,6 +66,14 @@ __device__ __forceinline__ void check_length([[maybe_unused]] const DecodeParams
                        "lengths: one has more keys than its row of blocks");
 }
 
+// Of requests without keys, by the block that counts tiles.
+__device__ inline void clear_lse(const DecodeParams& p) {
+    const int32_t each = p.n_queries * p.n_heads;
+    for (auto r = static_cast<int32_t>(threadIdx.x); r < p.n_requests; r += kCountThreads)
+        for (int32_t i = 0; i < each && p.lengths[r] == 0; ++i)
+            p.lse[int64_t{r} * each + i] = -INFINITY;
+}
+
 template <int kHeadDim, int kTiles>
 __global__ void __launch_bounds__(kCountThreads)
     prepare_kernel(const __grid_constant__ DecodePlan plan, int32_t blocks) {
@@ -86,6 +94,7 @@ __global__ void __launch_bounds__(kCountThreads)
             return tiles_of(keys_of(p, r), plan.tile_tokens);
         },
         work.first_tiles);
+    if (p.lse != nullptr) clear_lse(p);
     __syncthreads();
     // As few warps of each block as have a tile each, so that all blocks work.
     const int32_t heads = p.kv_heads * plan.passes;

@@ -124,26 +124,43 @@ struct RowsOfPass {
     }
 };
 
+// A row's sums in the codec's space and their sum of weights, to what they are but for the mean.
+// All lanes.
+template <int kHeadDim>
+__device__ __forceinline__ void finish_row(bool codes, float out_norm, float (&sums)[8],
+                                           float sum) {
+    using Rows = RowsOfWarp<kHeadDim>;
+    if (codes) Rows::rotate(sums);
+    const float norm = sum > 0 ? out_norm / sum : 0.0f;
+#pragma unroll
+    for (float& x : sums) x *= norm;
+}
+// means: [kv_heads][head_dim], or null.
+template <int kHeadDim>
+__device__ __forceinline__ void add_mean(const float* means, int32_t kv_head, float (&sums)[8],
+                                         float sum) {
+    if (means == nullptr || !(sum > 0)) return;
+    const float* mean = means + int64_t{kv_head} * kHeadDim + RowsOfWarp<kHeadDim>::dim();
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sums[i] += __ldg(mean + i);
+}
+__device__ __forceinline__ float natural_lse(float top, float sum) {
+    return sum > 0 ? (top + log2f(sum)) / kLog2e : -INFINITY;
+}
+
 // A row's sums in the codec's space, its largest score and sum of weights, to out. All lanes.
 template <int kHeadDim>
 __device__ __forceinline__ void write_row(const DecodePlan& plan, const RowsOfPass& rows,
                                           int32_t row, float (&sums)[8], float top, float sum) {
     using Rows = RowsOfWarp<kHeadDim>;
     const DecodeParams& p = plan.p;
-    if (plan.codes) Rows::rotate(sums);
+    finish_row<kHeadDim>(plan.codes, plan.out_norm, sums, sum);
     if (!Rows::works() || !rows.has(row)) return;
-    const float norm = sum > 0 ? plan.out_norm / sum : 0.0f;
-#pragma unroll
-    for (float& x : sums) x *= norm;
-    if (p.v_mean != nullptr && sum > 0) {
-        const float* mean = p.v_mean + int64_t{rows.kv_head} * kHeadDim + Rows::dim();
-#pragma unroll
-        for (int i = 0; i < 8; ++i) sums[i] += __ldg(mean + i);
-    }
+    add_mean<kHeadDim>(p.v_mean, rows.kv_head, sums, sum);
     const int64_t to = rows.at(p, row, p.out_token_stride, p.out_head_stride) + Rows::dim();
     store_eight(p.out, p.element, to, sums);
     if (Rows::dim() == 0 && p.lse != nullptr)
-        p.lse[rows.at(p, row, p.n_heads, 1)] = sum > 0 ? (top + log2f(sum)) / kLog2e : -INFINITY;
+        p.lse[rows.at(p, row, p.n_heads, 1)] = natural_lse(top, sum);
 }
 
 }  // namespace quire::kernels::cuda

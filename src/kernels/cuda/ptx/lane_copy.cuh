@@ -39,6 +39,11 @@ __device__ __forceinline__ void wait_for_copies() {
 __device__ __forceinline__ void end_lot_of_copies() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
+// Until of the thread's lots all but the last kLots have landed.
+template <int kLots>
+__device__ __forceinline__ void wait_for_lots_but() {
+    asm volatile("cp.async.wait_group %0;" : : "n"(kLots) : "memory");
+}
 // Until of the thread's lots all but the last one have landed.
 __device__ __forceinline__ void wait_for_lots_but_one() {
     asm volatile("cp.async.wait_group 1;" ::: "memory");

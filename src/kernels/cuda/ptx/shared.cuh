@@ -12,6 +12,23 @@ __device__ __forceinline__ uint32_t load_shared(uint32_t address) {
     return x;
 }
 
+__device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
+    uint4 x;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                 : "r"(address));
+    return x;
+}
+__device__ __forceinline__ void store_shared_16(uint32_t address, const uint4& x) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "r"(address), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
+                 : "memory");
+}
+__device__ __forceinline__ void store_shared(uint32_t address, uint32_t x) {
+    asm volatile("st.shared.b32 [%0], %1;" : : "r"(address), "r"(x) : "memory");
+}
+
 // Four 8 x 8 matrices of 16-bit numbers, transposed: lanes 0 to 7 have the addresses of the first
 // one's rows, the next eight the second one's, and so on. As words that copies bring.
 __device__ __forceinline__ uint4 load_transposed(uint32_t address) {

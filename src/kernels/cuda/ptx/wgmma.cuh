@@ -3,7 +3,8 @@
 // m16n8k16. c[4j..4j + 3] are C of the columns 8j to 8j + 7, as there.
 //
 // Operands in shared memory are tiles of 64 x 64 16-bit numbers: rows of 128 bytes, their 16-byte
-// chunks swapped as the copies' 128-byte swizzle does (chunk ^ row % 8), aligned to 1024 bytes.
+// chunks swapped as the copies' 128-byte swizzle does (chunk ^ row % 8), aligned to 1024 bytes. Or
+// narrow tiles of some eights of rows of 64 bytes (chunk ^ row / 2 % 4), aligned to 512 bytes.
 //
 // Products are queued: between wgmma_fence() and wgmma_wait<0>() nobody touches c, and registers
 // that are operands stay as they are. All 128 threads call.
@@ -45,17 +46,26 @@ __device__ __forceinline__ uint64_t tile_by_rows(const void* tile) {
 inline constexpr uint64_t kNextK = 32 >> 4;
 // B of tiles that follow each other: columns run along a row and go on in the next tile, k from
 // row to row. The next 16 k: + kNextRows.
-__device__ __forceinline__ uint64_t tiles_by_columns(const void* tile) {
+__device__ __forceinline__ uint64_t tiles_by_columns(uint32_t address) {
     return uint64_t{1} << 62 | uint64_t{1024 >> 4} << 32 | uint64_t{kTileBytes >> 4} << 16 |
-           (shared_address(tile) >> 4 & 0x3fff);
+           (address >> 4 & 0x3fff);
+}
+__device__ __forceinline__ uint64_t tiles_by_columns(const void* tile) {
+    return tiles_by_columns(shared_address(tile));
 }
 inline constexpr uint64_t kNextRows = 2048 >> 4;
+// A narrow tile by rows, whose k are 32; + kNextK too. By its address.
+__device__ __forceinline__ uint64_t narrow_tile_by_rows(uint32_t address) {
+    return uint64_t{2} << 62 | uint64_t{512 >> 4} << 32 | uint64_t{1} << 16 |
+           (address >> 4 & 0x3fff);
+}
 
 #define QUIRE_C8(c, i)                                                                          \
     "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
         "+f"(c[i + 6]), "+f"(c[i + 7])
 #define QUIRE_C32(c, i) QUIRE_C8(c, i), QUIRE_C8(c, i + 8), QUIRE_C8(c, i + 16), QUIRE_C8(c, i + 24)
 #define QUIRE_C128(c) QUIRE_C32(c, 0), QUIRE_C32(c, 32), QUIRE_C32(c, 64), QUIRE_C32(c, 96)
+#define QUIRE_TEXT16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define QUIRE_TEXT32                                                                             \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24," \
     "%25,%26,%27,%28,%29,%30,%31"
@@ -68,17 +78,120 @@ inline constexpr uint64_t kNextRows = 2048 >> 4;
     "112,"                                                                                     \
     "%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
+// Of which numbers products are, and how the second operand lies.
+template <bool kBf16_, bool kColumns_>
+struct WgmmaKind {
+    static constexpr bool kBf16 = kBf16_, kColumns = kColumns_;
+};
+
+// c (64 x 64, or 64 x 32) = a x b, or c += a x b: a by rows.
+template <class Kind>
+__device__ __forceinline__ void wgmma_64(float (&c)[32], uint64_t a, uint64_t b, bool adds) {
+    if constexpr (Kind::kBf16)
+        asm volatile(
+            "{\n"
+            ".reg .pred adds;\n"
+            "setp.ne.b32 adds, %34, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" QUIRE_TEXT32
+            "}, %32, %33, "
+            "adds, 1, 1, 0, %35;\n"
+            "}"
+            : QUIRE_C32(c, 0)
+            : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(static_cast<int>(Kind::kColumns)));
+    else
+        asm volatile(
+            "{\n"
+            ".reg .pred adds;\n"
+            "setp.ne.b32 adds, %34, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" QUIRE_TEXT32
+            "}, %32, %33, "
+            "adds, 1, 1, 0, %35;\n"
+            "}"
+            : QUIRE_C32(c, 0)
+            : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(static_cast<int>(Kind::kColumns)));
+}
+template <class Kind>
+__device__ __forceinline__ void wgmma_32(float (&c)[16], uint64_t a, uint64_t b, bool adds) {
+    if constexpr (Kind::kBf16)
+        asm volatile(
+            "{\n"
+            ".reg .pred adds;\n"
+            "setp.ne.b32 adds, %18, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" QUIRE_TEXT16
+            "}, %16, %17, "
+            "adds, 1, 1, 0, %19;\n"
+            "}"
+            : QUIRE_C8(c, 0), QUIRE_C8(c, 8)
+            : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(static_cast<int>(Kind::kColumns)));
+    else
+        asm volatile(
+            "{\n"
+            ".reg .pred adds;\n"
+            "setp.ne.b32 adds, %18, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {" QUIRE_TEXT16
+            "}, %16, %17, "
+            "adds, 1, 1, 0, %19;\n"
+            "}"
+            : QUIRE_C8(c, 0), QUIRE_C8(c, 8)
+            : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(static_cast<int>(Kind::kColumns)));
+}
+// The same: a from registers.
+template <class Kind>
+__device__ __forceinline__ void wgmma_64(float (&c)[32], const uint32_t (&a)[4], uint64_t b,
+                                         bool adds = true) {
+    if constexpr (Kind::kBf16)
+        asm volatile(
+            "{\n"
+            ".reg .pred adds;\n"
+            "setp.ne.b32 adds, %37, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" QUIRE_TEXT32
+            "}, {%32,%33,%34,%35}, %36, adds, 1, 1, %38;\n"
+            "}"
+            : QUIRE_C32(c, 0)
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)),
+              "n"(static_cast<int>(Kind::kColumns)));
+    else
+        asm volatile(
+            "{\n"
+            ".reg .pred adds;\n"
+            "setp.ne.b32 adds, %37, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" QUIRE_TEXT32
+            "}, {%32,%33,%34,%35}, %36, adds, 1, 1, %38;\n"
+            "}"
+            : QUIRE_C32(c, 0)
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)),
+              "n"(static_cast<int>(Kind::kColumns)));
+}
+template <class Kind>
+__device__ __forceinline__ void wgmma_32(float (&c)[16], const uint32_t (&a)[4], uint64_t b,
+                                         bool adds = true) {
+    if constexpr (Kind::kBf16)
+        asm volatile(
+            "{\n"
+            ".reg .pred adds;\n"
+            "setp.ne.b32 adds, %21, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" QUIRE_TEXT16
+            "}, {%16,%17,%18,%19}, %20, adds, 1, 1, %22;\n"
+            "}"
+            : QUIRE_C8(c, 0), QUIRE_C8(c, 8)
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)),
+              "n"(static_cast<int>(Kind::kColumns)));
+    else
+        asm volatile(
+            "{\n"
+            ".reg .pred adds;\n"
+            "setp.ne.b32 adds, %21, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {" QUIRE_TEXT16
+            "}, {%16,%17,%18,%19}, %20, adds, 1, 1, %22;\n"
+            "}"
+            : QUIRE_C8(c, 0), QUIRE_C8(c, 8)
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)),
+              "n"(static_cast<int>(Kind::kColumns)));
+}
+
 // c (64 x 64) = a x b, or c += a x b: bf16, both tiles by rows.
 __device__ __forceinline__ void wgmma_64(float (&c)[32], uint64_t a, uint64_t b, bool adds) {
-    asm volatile(
-        "{\n"
-        ".reg .pred adds;\n"
-        "setp.ne.b32 adds, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" QUIRE_TEXT32
-        "}, %32, %33, adds, 1, 1, 0, 0;\n"
-        "}"
-        : QUIRE_C32(c, 0)
-        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+    wgmma_64<WgmmaKind<true, false>>(c, a, b, adds);
 }
 
 // c (64 x 256) += a x b: bf16, a from registers or a tile by rows, b four tiles by columns.
@@ -97,6 +210,7 @@ __device__ __forceinline__ void wgmma_256(float (&c)[128], uint64_t a, uint64_t 
 
 #undef QUIRE_TEXT128
 #undef QUIRE_TEXT32
+#undef QUIRE_TEXT16
 #undef QUIRE_C128
 #undef QUIRE_C32
 #undef QUIRE_C8

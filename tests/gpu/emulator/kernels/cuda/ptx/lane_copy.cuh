@@ -18,6 +18,8 @@ inline void copy_16_alone(uint32_t to, const void* from) {
 inline void wait_for_copies() {}
 inline void prefetch(const void*) {}
 inline void end_lot_of_copies() {}
+template <int kLots>
+void wait_for_lots_but() {}
 inline void wait_for_lots_but_one() {}
 
 }  // namespace quire::kernels::cuda

@@ -54,6 +54,15 @@ inline void load_matrices(uint32_t address, uint32_t (&two)[2]) {
 inline void clear_shared_16(uint32_t address) {
     std::memset(at_shared_address(address), 0, 16);
 }
+inline uint4 load_shared_16(uint32_t address) {
+    return read_shared<uint4>(address);
+}
+inline void store_shared_16(uint32_t address, const uint4& x) {
+    std::memcpy(at_shared_address(address), &x, sizeof x);
+}
+inline void store_shared(uint32_t address, uint32_t x) {
+    std::memcpy(at_shared_address(address), &x, sizeof x);
+}
 inline uint32_t look_up(uint32_t offset) {
     return read_shared<uint32_t>(kSharedStart + offset);
 }
