@@ -1,4 +1,4 @@
-// Decode attention over codes: what it reads over what device memory gives.
+// Decode attention over pages: what it reads over what device memory gives.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -11,8 +11,10 @@
 namespace quire::gpu_bench {
 namespace {
 
+using codec::fp8::Scaling;
 using kernels::cuda::DecodeParams;
 using kernels::cuda::Numbers;
+using kernels::cuda::PagesHold;
 
 struct Batch {
     std::string name;
@@ -20,6 +22,33 @@ struct Batch {
     std::vector<int32_t> lengths;
     double bf16_bar = 0;  // share of the ceiling, of pages of bf16
 };
+
+// What pages hold.
+struct Pages {
+    PagesHold hold = PagesHold::codes;
+    int k_bits = 0, v_bits = 0;  // of codes
+    Scaling scaling = Scaling::one;
+
+    std::string name() const {
+        if (hold == PagesHold::bf16) return "bf16";
+        if (is_fp8(hold)) return scaling == Scaling::token ? "fp8 with scales of tokens" : "fp8";
+        return "k" + std::to_string(k_bits) + "v" + std::to_string(v_bits);
+    }
+    size_t bytes(int32_t head_dim, int32_t tokens) const {
+        const auto numbers = static_cast<size_t>(2 * head_dim * tokens);
+        if (hold == PagesHold::bf16) return 2 * numbers;
+        if (is_fp8(hold))
+            return numbers + (scaling == Scaling::token ? 4 * static_cast<size_t>(tokens) : 0);
+        return codec::hot::page_bytes(
+            {k_bits, v_bits, static_cast<uint32_t>(head_dim), static_cast<uint32_t>(tokens)});
+    }
+};
+constexpr Pages kBf16 = {PagesHold::bf16};
+constexpr Pages kFp8 = {PagesHold::fp8_e4m3};
+constexpr Pages kFp8OfTokens = {PagesHold::fp8_e4m3, 0, 0, Scaling::token};
+constexpr Pages codes(int k_bits, int v_bits) {
+    return {PagesHold::codes, k_bits, v_bits};
+}
 
 std::vector<Batch> batches() {
     std::mt19937_64 rng(20261130);
@@ -30,20 +59,19 @@ std::vector<Batch> batches() {
             {"1 x 128k, 64/8 heads of 128", 64, 8, 128, {131'072}, 0.85},
             {"256 x 100 to 16k, 64/8 heads of 128", 64, 8, 128, ragged},
             {"64 x 8k, 32/8 heads of 64", 32, 8, 64, std::vector<int32_t>(64, 8192)},
-            {"64 x 8k, 8/1 heads of 256", 8, 1, 256, std::vector<int32_t>(64, 8192)}};
+            {"64 x 8k, 8/1 heads of 256", 8, 1, 256, std::vector<int32_t>(64, 8192)},
+            {"64 x 8k, 32/8 heads of 80", 32, 8, 80, std::vector<int32_t>(64, 8192)}};
 }
 
 struct Width {
-    int k_bits, v_bits;
+    Pages pages;
     double bar;        // share of the ceiling
     double over_bf16;  // time over that of pages of bf16; 0: nobody asks
 };
-constexpr Width kWidths[] = {{8, 8, 0.88, 0},
-                             {6, 4, 0.82, 0.38},
-                             {4, 4, 0.84, 0.31},
-                             {4, 3, 0.78, 0.28},
-                             {3, 2, 0.70, 0.24}};
-constexpr int kNumbers = 16;  // width of pages of bf16
+constexpr Width kWidths[] = {{kFp8, 0.88, 0},           {kFp8OfTokens, 0.88, 0},
+                             {codes(8, 8), 0.88, 0},    {codes(6, 4), 0.82, 0.38},
+                             {codes(4, 4), 0.84, 0.31}, {codes(4, 3), 0.78, 0.28},
+                             {codes(3, 2), 0.70, 0.24}};
 constexpr int32_t kBlockTokens = 64;
 
 // Blocks of all requests, in random order.
@@ -66,7 +94,7 @@ std::vector<int32_t> make_tables(const Batch& batch, int64_t* stride, int64_t* n
 // A batch's buffers and parameters, with n_queries at its end.
 class Decode {
  public:
-    Decode(const Batch& batch, int k_bits, int v_bits, int32_t n_queries = 1)
+    Decode(const Batch& batch, const Pages& pages, int32_t n_queries = 1)
         : lengths_on_host_(batch.lengths),
           tables_(make_tables(batch, &p_.table_stride, &n_blocks_)),
           lengths_(batch.lengths) {
@@ -77,20 +105,18 @@ class Decode {
         p_.head_dim = batch.head_dim;
         p_.block_tokens = kBlockTokens;
         p_.scale = 0.05f;
-        p_.k_bits = k_bits;
-        p_.v_bits = v_bits;
-        if (k_bits == kNumbers) p_.pages_hold = kernels::cuda::PagesHold::bf16;
+        p_.pages_hold = pages.hold;
+        p_.k_bits = pages.k_bits;
+        p_.v_bits = pages.v_bits;
+        p_.scaling = pages.scaling;
         p_.q_head_stride = p_.out_head_stride = p_.head_dim;
         p_.q_token_stride = p_.out_token_stride = int64_t{p_.head_dim} * p_.n_heads;
         p_.element = Numbers::bf16;
-        page_ = k_bits == kNumbers
-                    ? size_t{4} * static_cast<size_t>(p_.head_dim * kBlockTokens)
-                    : codec::hot::page_bytes({k_bits, v_bits, static_cast<uint32_t>(p_.head_dim),
-                                              static_cast<uint32_t>(kBlockTokens)});
+        page_ = pages.bytes(p_.head_dim, kBlockTokens);
         p_.head_stride = static_cast<int64_t>(page_);
         p_.block_stride = p_.head_stride * p_.kv_heads;
         pages_ = std::make_unique<DeviceBuffer>(static_cast<size_t>(n_blocks_ * p_.block_stride),
-                                                k_bits == kNumbers);
+                                                pages.hold != PagesHold::codes);
         const size_t rows = static_cast<size_t>(p_.n_requests) *
                             static_cast<size_t>(p_.n_queries * p_.q_token_stride);
         q_ = std::make_unique<DeviceBuffer>(rows * 2, true);
@@ -141,15 +167,14 @@ Row over(const std::string& what, double time, double other, double bar) {
 }
 
 void measure_batch(const Machine& machine, const Batch& batch, std::vector<Row>& rows) {
-    const Decode numbers(batch, kNumbers, kNumbers);
+    const Decode numbers(batch, kBf16);
     const double bf16 = numbers.time();
     rows.push_back(
         share(machine, "decode bf16, " + batch.name, numbers.bytes(), bf16, batch.bf16_bar));
     for (const Width& width : kWidths) {
-        const Decode decode(batch, width.k_bits, width.v_bits);
+        const Decode decode(batch, width.pages);
         const double time = decode.time();
-        const std::string name = "decode k" + std::to_string(width.k_bits) + "v" +
-                                 std::to_string(width.v_bits) + ", " + batch.name;
+        const std::string name = "decode " + width.pages.name() + ", " + batch.name;
         rows.push_back(share(machine, name, decode.bytes(), time, width.bar));
         if (width.over_bf16 > 0 && batch.bf16_bar > 0)
             rows.push_back(over(name + ": over bf16", time, bf16, width.over_bf16));
@@ -157,12 +182,11 @@ void measure_batch(const Machine& machine, const Batch& batch, std::vector<Row>&
 }
 
 // Four query tokens over one.
-void measure_verify(const Batch& batch, int bits, std::vector<Row>& rows) {
-    const double one = Decode(batch, bits, bits).time();
-    const double four = Decode(batch, bits, bits, 4).time();
-    const std::string name =
-        bits == kNumbers ? "bf16" : "k" + std::to_string(bits) + "v" + std::to_string(bits);
-    rows.push_back(over("decode " + name + ", 4 queries over 1, " + batch.name, four, one, 1.15));
+void measure_verify(const Batch& batch, const Pages& pages, std::vector<Row>& rows) {
+    const double one = Decode(batch, pages).time();
+    const double four = Decode(batch, pages, 4).time();
+    rows.push_back(
+        over("decode " + pages.name() + ", 4 queries over 1, " + batch.name, four, one, 1.15));
 }
 
 // The layers of a model, whose widths are a schedule, one after the other; over the sum of times
@@ -172,7 +196,7 @@ void measure_schedule(const Batch& batch, std::vector<Row>& rows) {
     std::vector<std::unique_ptr<Decode>> layers;
     double parts = 0;
     for (const auto& layer : kLayers) {
-        layers.push_back(std::make_unique<Decode>(batch, layer[0], layer[1]));
+        layers.push_back(std::make_unique<Decode>(batch, codes(layer[0], layer[1])));
         parts += 4 * layers.back()->time();
     }
     const double all = seconds([&] {
@@ -188,8 +212,7 @@ std::vector<Row> decode_rows(const Machine& machine) {
     std::vector<Row> rows;
     const std::vector<Batch> all = batches();
     for (const Batch& batch : all) measure_batch(machine, batch, rows);
-    measure_verify(all[0], kNumbers, rows);
-    measure_verify(all[0], 4, rows);
+    for (const Pages& pages : {kBf16, kFp8, codes(4, 4)}) measure_verify(all[0], pages, rows);
     measure_schedule({"8 x 8k, 64/8 heads of 128", 64, 8, 128, std::vector<int32_t>(8, 8192)},
                      rows);
     return rows;

@@ -27,6 +27,10 @@ extern "C" {
 
 /* Kinds of numbers of rows. */
 enum { QUIRE_F32 = 0, QUIRE_F16 = 1, QUIRE_BF16 = 2 };
+/* What pages of quire_decode may hold besides: 8-bit floats, with a scale of one, one of each head
+ * or one of each token. */
+enum { QUIRE_FP8_E4M3 = 3, QUIRE_FP8_E5M2 = 4 };
+enum { QUIRE_SCALE_ONE = 0, QUIRE_SCALE_HEAD = 1, QUIRE_SCALE_TOKEN = 2 };
 /* Kinds of MLA rows: 1152, 656 and 584 bytes. */
 enum { QUIRE_MLA_BF16 = 0, QUIRE_MLA_V32 = 1, QUIRE_MLA_V4 = 2 };
 
@@ -68,7 +72,7 @@ int quire_encode_queue(const quire_encode* params, void* stream);
 
 /* Attention of a few new tokens a request over pages. Query i of request r stands at position
  * lengths[r] - n_queries + i and sees keys up to its own; lengths[r] is 0 (the request is left out)
- * or at least n_queries. */
+ * or at least n_queries. The lse of a request left out is -infinity, its out stays. */
 typedef struct quire_decode {
     size_t struct_bytes;
     const void*
@@ -81,7 +85,7 @@ typedef struct quire_decode {
     int32_t n_queries;
     int32_t n_heads;
     int32_t kv_heads;
-    int32_t head_dim; /* 64, 96, 128, 192 or 256 */
+    int32_t head_dim; /* 64, 80, 96, 128, 192 or 256 */
     int32_t block_tokens;
     int32_t k_bits;
     int32_t v_bits;
@@ -96,9 +100,18 @@ typedef struct quire_decode {
     int64_t head_stride;
     const float* v_mean; /* [kv_heads][head_dim], put on again; NULL: none */
     void* workspace;     /* quire_decode_workspace_bytes(), aligned to 128 */
-    /* What pages hold: 0: codes; QUIRE_F16 or QUIRE_BF16: such numbers, K [head_dim][block_tokens],
-       then V [block_tokens][head_dim], and k_bits and v_bits are not read. */
+    /* What pages hold: 0: codes; QUIRE_F16, QUIRE_BF16, QUIRE_FP8_E4M3 or QUIRE_FP8_E5M2: such
+       numbers, K [head_dim][block_tokens], then V [block_tokens][head_dim], and k_bits and v_bits
+       are not read. */
     int32_t page_numbers;
+    /* Of pages of QUIRE_FP8_*: QUIRE_SCALE_ONE ...; those of tokens are f16 in the page, behind V,
+       block_tokens for K, then as many for V. */
+    int32_t page_scaling;
+    const float* k_scales; /* [kv_heads], read with QUIRE_SCALE_HEAD only */
+    const float* v_scales; /* likewise */
+    /* 1: every query sees all lengths[r] keys, which may be fewer than queries: those of a part of
+       the context before all of them. No window. */
+    int32_t all_keys;
     int32_t reserved;
 } quire_decode;
 

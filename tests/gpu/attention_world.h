@@ -12,8 +12,10 @@
 #include <string>
 
 #include <cuda_bf16.h>
+#include <cuda_fp8.h>
 
 #include "check.h"
+#include "codec/fp8/fp8.h"
 #include "codec/hot/hot.h"
 #include "codec/hot/scale.h"
 #include "codec/raw16/raw16.h"
@@ -22,6 +24,8 @@
 
 namespace quire::gpu_testing {
 
+using codec::fp8::Scaling;
+using kernels::cuda::is_fp8;
 using kernels::cuda::Numbers;
 using kernels::cuda::PagesHold;
 
@@ -35,6 +39,8 @@ struct Case {
     std::vector<int32_t> lengths = {1, 31, 32, 33, 700, 5000};
     std::vector<int32_t> queries = {};  // of each request, where they have not n_queries each
     bool causal = true;
+    Scaling scaling = Scaling::one;  // of fp8
+    bool spoiled = false;  // fp8: a NaN in K of the second request, others in V of the third
 
     int32_t queries_of(size_t request) const {
         return queries.empty() ? n_queries : queries[request];
@@ -51,8 +57,9 @@ inline std::string describe(const Case& c) {
     return "D " + std::to_string(c.head_dim) + " heads " + std::to_string(c.group) + " x " +
            std::to_string(c.kv_heads) + " queries " + std::to_string(c.queries_of(0)) + " block " +
            std::to_string(c.block_tokens) + " k" + std::to_string(c.k_bits) + "v" +
-           std::to_string(c.v_bits) + " window " + std::to_string(c.window) + " cap " +
-           std::to_string(c.softcap);
+           std::to_string(c.v_bits) + " pages " + std::to_string(static_cast<int>(c.hold)) +
+           " scaling " + std::to_string(static_cast<int>(c.scaling)) + " window " +
+           std::to_string(c.window) + " cap " + std::to_string(c.softcap);
 }
 
 // Pages of random codes. Tokens that no request has are all ones, as bad as bytes can be.
@@ -61,8 +68,13 @@ class World {
     World(const Case& c, uint64_t seed) : c_(c), first_(c.first_tokens()), rng_(seed) {
         shape_ = {c.k_bits, c.v_bits, static_cast<uint32_t>(c.head_dim),
                   static_cast<uint32_t>(c.block_tokens)};
-        page_bytes_ = is_codes() ? codec::hot::page_bytes(shape_)
-                                 : size_t{4} * shape_.head_dim * shape_.tokens;
+        page_bytes_ = is_codes()       ? codec::hot::page_bytes(shape_)
+                      : is_fp8(c.hold) ? codec::fp8::k_scale_at(geometry(), 0) +
+                                             (c.scaling == Scaling::token ? 4 * shape_.tokens : 0)
+                                       : size_t{4} * shape_.head_dim * shape_.tokens;
+        head_scales_.assign(static_cast<size_t>(2 * c.kv_heads), 1.0f);
+        if (is_fp8(c.hold))
+            for (float& x : head_scales_) x = std::exp2(static_cast<float>(rng_() % 64) / -16.0f);
         const int32_t most = *std::max_element(c.lengths.begin(), c.lengths.end());
         table_stride_ = (most + c.block_tokens - 1) / c.block_tokens + 1;
         make_tables();
@@ -150,7 +162,10 @@ class World {
     }
 
     const std::vector<float>& q() const { return q_; }
+    void use_queries_of(const World& other) { q_ = other.q_; }
     const std::vector<float>& v_mean() const { return v_mean_; }
+    // [K, V][kv_heads]
+    const std::vector<float>& head_scales() const { return head_scales_; }
     const std::vector<int32_t>& tables() const { return tables_; }
     const std::vector<std::byte>& pages() const { return pages_; }
 
@@ -186,7 +201,56 @@ class World {
         for (size_t r = 0; r < c_.lengths.size(); ++r)
             for (int32_t b = 0; b < blocks_of(r); ++b)
                 for (int32_t h = 0; h < c_.kv_heads; ++h)
-                    is_codes() ? make_scales(r, b, h) : make_numbers(r, b, h);
+                    is_codes()        ? make_scales(r, b, h)
+                    : is_fp8(c_.hold) ? make_floats(r, b, h)
+                                      : make_numbers(r, b, h);
+    }
+
+    int32_t block_of(size_t request, int32_t b) const {
+        return tables_[request * static_cast<size_t>(table_stride_) + static_cast<size_t>(b)];
+    }
+    codec::Geometry geometry() const { return {shape_.head_dim, 1, shape_.tokens, element()}; }
+
+    // As make_numbers(), by scales that are far apart where tokens have their own.
+    void make_floats(size_t request, int32_t b, int32_t kv_head) {
+        const codec::Geometry g = geometry();
+        std::byte* to = page(block_of(request, b), kv_head);
+        const auto kind = c_.hold == PagesHold::fp8_e5m2 ? __NV_E5M2 : __NV_E4M3;
+        std::normal_distribution<float> normal;
+        for (uint32_t t = 0; t < shape_.tokens; ++t) {
+            const int32_t token = b * c_.block_tokens + static_cast<int32_t>(t);
+            const bool used = token < c_.lengths[request];
+            for (const bool keys : {true, false}) {
+                const float scale = scale_of(keys, kv_head);
+                const uint16_t stored = used ? f32_to_f16(scale) : uint16_t{0xffff};
+                if (c_.scaling == Scaling::token)
+                    std::memcpy(
+                        to + (keys ? codec::fp8::k_scale_at(g, t) : codec::fp8::v_scale_at(g, t)),
+                        &stored, sizeof stored);
+                const float size = keys || rng_() % 16 != 0 ? 1.0f : 64.0f;
+                for (uint32_t d = 0; d < shape_.head_dim; ++d) {
+                    const float x = normal(rng_) * (keys ? 1.0f : 4.0f) * size / scale;
+                    uint8_t code = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, kind);
+                    if (c_.spoiled && kv_head == 0) code = spoil(code, request, token, keys, d);
+                    to[keys ? codec::fp8::k_at(g, t, d) : codec::fp8::v_at(g, t, d)] =
+                        used ? std::byte{code} : std::byte{0xff};
+                }
+            }
+        }
+    }
+    float scale_of(bool keys, int32_t kv_head) {
+        if (c_.scaling == Scaling::one) return 1.0f;
+        if (c_.scaling == Scaling::head)
+            return head_scales_[static_cast<size_t>(keys ? kv_head : c_.kv_heads + kv_head)];
+        const int odd = rng_() % 16 == 0 ? static_cast<int>(rng_() % 16) : 0;
+        const float octaves = -static_cast<float>(rng_() % 128) / 16.0f - static_cast<float>(odd);
+        return f16_to_f32(f32_to_f16(std::exp2(octaves)));
+    }
+    uint8_t spoil(uint8_t code, size_t request, int32_t token, bool keys, uint32_t dim) const {
+        if (request == 1 && keys && token == 0 && dim == 3) return 0xff;
+        if (request != 2 || keys || token != 5) return code;
+        if (c_.hold == PagesHold::fp8_e5m2 && dim == 8) return 0xfc;  // -infinity
+        return dim == 7 ? 0x7f : code;
     }
 
     bool is_codes() const { return c_.hold == PagesHold::codes; }
@@ -194,10 +258,8 @@ class World {
 
     // K about 1 in size, V about 4; NaNs where no token is.
     void make_numbers(size_t request, int32_t b, int32_t kv_head) {
-        const auto block =
-            tables_[request * static_cast<size_t>(table_stride_) + static_cast<size_t>(b)];
-        const codec::Geometry g = {shape_.head_dim, 1, shape_.tokens, element()};
-        auto* numbers = reinterpret_cast<uint16_t*>(page(block, kv_head));
+        const codec::Geometry g = geometry();
+        auto* numbers = reinterpret_cast<uint16_t*>(page(block_of(request, b), kv_head));
         std::normal_distribution<float> normal;
         for (uint32_t t = 0; t < shape_.tokens; ++t) {
             const bool used = b * c_.block_tokens + static_cast<int32_t>(t) < c_.lengths[request];
@@ -212,9 +274,7 @@ class World {
 
     // Numbers of K about 1 and of V about 4 in size, some rows far from that, some zero.
     void make_scales(size_t request, int32_t b, int32_t kv_head) {
-        const auto block =
-            tables_[request * static_cast<size_t>(table_stride_) + static_cast<size_t>(b)];
-        std::byte* scales = page(block, kv_head);
+        std::byte* scales = page(block_of(request, b), kv_head);
         const auto unit = [&](int bits, double size) {
             const double step =
                 std::log2(size / std::exp2(bits > 5 ? bits - 2 : 0)) + codec::hot::octaves(bits);
@@ -242,15 +302,21 @@ class World {
         for (int32_t b = 0; b < blocks_of(request); ++b) {
             codec::DecodePage job;
             job.spec = {3, static_cast<uint8_t>(c_.k_bits), static_cast<uint8_t>(c_.v_bits), 0, 1};
-            job.geometry = {shape_.head_dim, 1, shape_.tokens, element()};
-            const auto block =
-                tables_[request * static_cast<size_t>(table_stride_) + static_cast<size_t>(b)];
-            job.page = const_cast<World*>(this)->page(block, kv_head);
+            job.geometry = geometry();
+            job.sidecar.k_scale = head_scales_[static_cast<size_t>(kv_head)];
+            job.sidecar.v_scale = head_scales_[static_cast<size_t>(c_.kv_heads + kv_head)];
+            job.page = const_cast<World*>(this)->page(block_of(request, b), kv_head);
             job.k = kv.data() + static_cast<size_t>(b) * shape_.tokens * 2 * d;
             job.v = job.k + d;
             job.k_stride = job.v_stride = 2 * d;
             job.last = shape_.tokens;
-            is_codes() ? codec::hot::ref_decode(job) : codec::raw16::ref_decode(job);
+            if (is_fp8(c_.hold))
+                job.spec.option = static_cast<uint16_t>(
+                    static_cast<int>(c_.scaling) |
+                    (c_.hold == PagesHold::fp8_e5m2 ? codec::fp8::kOptionE5m2 : 0));
+            is_codes()        ? codec::hot::ref_decode(job)
+            : is_fp8(c_.hold) ? codec::fp8::ref_decode(job)
+                              : codec::raw16::ref_decode(job);
         }
         return kv;
     }
@@ -264,7 +330,7 @@ class World {
     int32_t n_blocks_ = 0;
     std::vector<int32_t> tables_;
     std::vector<std::byte> pages_;
-    std::vector<float> q_, v_mean_;
+    std::vector<float> q_, v_mean_, head_scales_;
     mutable std::map<std::pair<size_t, int32_t>, std::vector<float>> decoded_;
 };
 
@@ -273,25 +339,42 @@ struct Got {
 };
 
 // Weights, levels and queries are f16: errors of a part in some thousand. `tolerance`: of a row.
-inline void check_rows(const World& w, const Case& c, const Got& got, double tolerance = 3e-3) {
+inline void check_row(const World& w, const Case& c, const Got& got, double tolerance,
+                      size_t request, int32_t query, int32_t head) {
     const auto d = static_cast<size_t>(c.head_dim);
+    const size_t row = w.row_of(request, query, head);
+    const auto say = [&] {
+        return describe(c) + " length " + std::to_string(c.lengths[request]) + " query " +
+               std::to_string(query) + " head " + std::to_string(head) + ": ";
+    };
     std::vector<double> expected;
+    double lse = 0, energy = 0, error = 0;
+    w.attend(request, query, head, expected, lse);
+    for (size_t k = 0; k < d; ++k) {
+        const float own = got.out[row * d + k];
+        if (!std::isfinite(expected[k])) {
+            CHECK(
+                std::isnan(expected[k]) ? std::isnan(own) : own == static_cast<float>(expected[k]),
+                say() << own << ", not " << expected[k]);
+            continue;
+        }
+        energy += expected[k] * expected[k];
+        error += (own - expected[k]) * (own - expected[k]);
+    }
+    CHECK(error <= tolerance * tolerance * energy, say() << "error " << std::sqrt(error / energy));
+    CHECK((std::isnan(lse) && std::isnan(got.lse[row])) ||
+              std::fabs(got.lse[row] - lse) <= 2e-3 * std::max(1.0, std::fabs(lse)),
+          say() << "lse " << got.lse[row] << ", not " << lse);
+}
+inline void check_rows(const World& w, const Case& c, const Got& got, double tolerance = 3e-3) {
     for (size_t r = 0; r < c.lengths.size(); ++r) {
-        for (int32_t i = 0; i < c.queries_of(r) && c.lengths[r] > 0; ++i) {
+        for (int32_t i = 0; i < c.queries_of(r); ++i) {
             for (int32_t h = 0; h < c.group * c.kv_heads; ++h) {
-                double lse = 0, energy = 0, error = 0;
-                w.attend(r, i, h, expected, lse);
-                const size_t row = w.row_of(r, i, h);
-                for (size_t k = 0; k < d; ++k) {
-                    const double difference = got.out[row * d + k] - expected[k];
-                    energy += expected[k] * expected[k];
-                    error += difference * difference;
-                }
-                CHECK(error <= tolerance * tolerance * energy,
-                      describe(c) << " length " << c.lengths[r] << " query " << i << " head " << h
-                                  << ": error " << std::sqrt(error / energy));
-                CHECK(std::fabs(got.lse[row] - lse) <= 2e-3 * std::max(1.0, std::fabs(lse)),
-                      describe(c) << ": lse " << got.lse[row] << ", not " << lse);
+                if (c.lengths[r] == 0)
+                    CHECK(got.lse[w.row_of(r, i, h)] == -INFINITY,
+                          describe(c) << ": lse of a request left out");
+                else
+                    check_row(w, c, got, tolerance, r, i, h);
             }
         }
     }

@@ -4,10 +4,12 @@
 #include "attention_world.h"
 #include "device_memory.h"
 #include "kernels/cuda/attn/launch.h"
+#include "kernels/cuda/attn/merge_states.h"
 
 namespace quire {
 namespace {
 
+using codec::fp8::Scaling;
 using gpu_testing::Case;
 using gpu_testing::check_rows;
 using gpu_testing::check_same_bits;
@@ -15,16 +17,22 @@ using gpu_testing::DeviceArray;
 using gpu_testing::Got;
 using gpu_testing::World;
 using kernels::cuda::DecodeParams;
+using kernels::cuda::MergeParams;
+using kernels::cuda::Numbers;
 using kernels::cuda::PagesHold;
 
 Got run_decode(const World& w, const Case& c, int32_t workers) {
-    const DeviceArray<float> q(w.q()), v_mean(w.v_mean());
+    const DeviceArray<float> q(w.q()), v_mean(w.v_mean()), head_scales(w.head_scales());
     const DeviceArray<float> out(std::vector<float>(w.q().size(), NAN));
     const DeviceArray<float> lse(std::vector<float>(w.n_rows(), NAN));
     const DeviceArray<int32_t> lengths(c.lengths), tables(w.tables());
     const DeviceArray<std::byte> pages(w.pages());
     DecodeParams p = w.params<DecodeParams>();
     p.n_queries = c.n_queries;
+    p.all_keys = !c.causal;
+    p.scaling = c.scaling;
+    p.k_scales = head_scales.data();
+    p.v_scales = p.k_scales + c.kv_heads;
     const DeviceArray<std::byte> workspace(
         std::vector<std::byte>(kernels::cuda::decode_workspace_bytes(p, workers), std::byte{0xff}));
     p.q = q.data();
@@ -52,7 +60,7 @@ void check_case(const Case& c, uint64_t seed) {
 
 QUIRE_GPU_TEST(decode_every_width_and_head_dim) {
     uint64_t seed = 1;
-    for (const int32_t d : {64, 96, 128, 192, 256})
+    for (const int32_t d : {64, 80, 96, 128, 192, 256})
         for (int bits = 2; bits <= 8; ++bits)
             check_case({.head_dim = d, .k_bits = bits, .v_bits = 10 - bits}, ++seed);
 }
@@ -72,7 +80,7 @@ QUIRE_GPU_TEST(decode_every_block_size_group_and_number_of_queries) {
 
 QUIRE_GPU_TEST(decode_more_rows_than_one_pass_takes) {
     uint64_t seed = 150;
-    for (const int32_t d : {64, 96, 128, 192, 256})
+    for (const int32_t d : {64, 80, 96, 128, 192, 256})
         for (const int32_t queries : {3, 7})
             check_case({.head_dim = d,
                         .group = 8,
@@ -100,7 +108,7 @@ QUIRE_GPU_TEST(decode_windows_and_soft_caps) {
 QUIRE_GPU_TEST(decode_pages_of_numbers) {
     uint64_t seed = 400;
     for (const PagesHold hold : {PagesHold::f16, PagesHold::bf16}) {
-        for (const int32_t d : {64, 96, 128, 192, 256})
+        for (const int32_t d : {64, 80, 96, 128, 192, 256})
             for (const int32_t queries : {1, 3})
                 check_case({.head_dim = d,
                             .group = 8,
@@ -116,6 +124,96 @@ QUIRE_GPU_TEST(decode_pages_of_numbers) {
                             .softcap = window == 20 ? 5.0f : 0.0f,
                             .lengths = {1, 19, 0, 21, 511, 513, 2000}},
                            ++seed);
+    }
+}
+
+QUIRE_GPU_TEST(decode_pages_of_fp8) {
+    uint64_t seed = 500;
+    for (const PagesHold hold : {PagesHold::fp8_e4m3, PagesHold::fp8_e5m2}) {
+        for (const Scaling scaling : {Scaling::one, Scaling::head, Scaling::token}) {
+            for (const int32_t d : {64, 80, 96, 128, 192, 256})
+                for (const int32_t queries : {1, 3})
+                    check_case({.head_dim = d,
+                                .group = 8,
+                                .n_queries = queries,
+                                .hold = hold,
+                                .lengths = {3, 31, 32, 33, 700, 3000},
+                                .scaling = scaling},
+                               ++seed);
+            for (const int32_t block : {16, 32, 64, 128})
+                for (const int32_t window : {0, 20, 512})
+                    check_case({.block_tokens = block,
+                                .hold = hold,
+                                .window = window,
+                                .softcap = window == 20 ? 5.0f : 0.0f,
+                                .lengths = {1, 19, 0, 21, 511, 513, 2000},
+                                .scaling = scaling},
+                               ++seed);
+            check_case({.hold = hold, .lengths = {9, 33, 40}, .scaling = scaling, .spoiled = true},
+                       ++seed);
+        }
+    }
+}
+
+QUIRE_GPU_TEST(decode_all_keys_for_every_query) {
+    uint64_t seed = 600;
+    for (const PagesHold hold : {PagesHold::codes, PagesHold::bf16, PagesHold::fp8_e4m3})
+        for (const int32_t queries : {1, 5})
+            check_case({.n_queries = queries,
+                        .hold = hold,
+                        .lengths = {1, 3, 0, 32, 700},
+                        .causal = false},
+                       ++seed);
+}
+
+// Sinks and recent tokens in 16 bits, with a table of their own, what is between them as codes.
+QUIRE_GPU_TEST(decode_exact_tokens_beside_codes) {
+    const Case exact = {
+        .n_queries = 3, .hold = PagesHold::bf16, .lengths = {3, 4 + 64, 4 + 70, 4 + 128}};
+    const Case middle = {
+        .n_queries = 3, .k_bits = 3, .lengths = {0, 2, 640, 3000}, .causal = false};
+    const World near(exact, 700);
+    World far(middle, 701);
+    far.use_queries_of(near);
+    const int32_t workers = kernels::cuda::decode_blocks();
+    const Got parts[] = {run_decode(near, exact, workers), run_decode(far, middle, workers)};
+    const DeviceArray<float> outs[] = {DeviceArray<float>(parts[0].out),
+                                       DeviceArray<float>(parts[1].out)};
+    const DeviceArray<float> lses[] = {DeviceArray<float>(parts[0].lse),
+                                       DeviceArray<float>(parts[1].lse)};
+    const DecodeParams p = near.params<DecodeParams>();
+    MergeParams merge;
+    for (int i = 0; i < 2; ++i)
+        merge.parts[i] = {outs[i].data(), lses[i].data(), p.out_token_stride, p.out_head_stride};
+    merge.n_parts = 2;
+    merge.n_tokens = p.n_requests * exact.n_queries;
+    merge.n_heads = p.n_heads;
+    merge.head_dim = p.head_dim;
+    merge.element = Numbers::f32;
+    merge.out = outs[0].data();
+    merge.token_stride = p.out_token_stride;
+    merge.head_stride = p.out_head_stride;
+    gpu_testing::check_cuda(kernels::cuda::merge_states(merge, nullptr), "merge");
+    const std::vector<float> got = outs[0].read();
+    std::vector<double> a, b;
+    for (size_t r = 0; r < exact.lengths.size(); ++r) {
+        for (int32_t i = 0; i < exact.n_queries; ++i) {
+            for (int32_t h = 0; h < p.n_heads; ++h) {
+                double lse_a = 0, lse_b = -INFINITY, energy = 0, error = 0;
+                near.attend(r, i, h, a, lse_a);
+                b.assign(a.size(), 0.0);
+                if (middle.lengths[r] > 0) far.attend(r, i, h, b, lse_b);
+                const double share = 1 / (1 + std::exp(lse_b - lse_a));
+                for (size_t d = 0; d < a.size(); ++d) {
+                    const double expected = share * a[d] + (1 - share) * b[d];
+                    const double x = got[near.row_of(r, i, h) * a.size() + d] - expected;
+                    energy += expected * expected;
+                    error += x * x;
+                }
+                CHECK(error <= 9e-6 * energy, "request " << r << " query " << i << " head " << h
+                                                         << ": " << std::sqrt(error / energy));
+            }
+        }
     }
 }
 
@@ -155,7 +253,7 @@ QUIRE_HOST_TEST(decode_says_why_not) {
         CHECK(why != nullptr && std::strstr(why, word) != nullptr,
               word << ": " << (why == nullptr ? "accepted" : why));
     };
-    refused([](DecodeParams& p) { p.head_dim = 80; }, "head_dim");
+    refused([](DecodeParams& p) { p.head_dim = 112; }, "head_dim");
     refused([](DecodeParams& p) { p.block_tokens = 8; }, "block_tokens");
     refused([](DecodeParams& p) { p.n_queries = 600; }, "queries");
     refused([](DecodeParams& p) { p.kv_heads = 3; }, "kv_heads");
@@ -167,6 +265,14 @@ QUIRE_HOST_TEST(decode_says_why_not) {
     refused([](DecodeParams& p) { p.q = memory + 8; }, "aligned to 16");
     refused([](DecodeParams& p) { p.out_head_stride += 1; }, "strides");
     refused([](DecodeParams& p) { p.pages_hold = PagesHold::bf16; }, "overlap");
+    refused([](DecodeParams& p) { p.pages_hold = PagesHold::fp8_e4m3; }, "overlap");
+    refused([](DecodeParams& p) { p.all_keys = p.window = 1; }, "window");
+    refused(
+        [](DecodeParams& p) {
+            p.pages_hold = PagesHold::fp8_e5m2;
+            p.scaling = Scaling::head;
+        },
+        "scales");
     DecodeParams empty = good;
     empty.n_requests = 0;
     empty.q = nullptr;

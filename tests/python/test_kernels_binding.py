@@ -130,6 +130,12 @@ def test_pages_have_the_size_of_their_codes():
     (lambda: decode(q=Array((1, 1, 8, 128), "bfloat16", 1 << 20 | 8)), "aligned"),
     (lambda: decode(pages=Array((3, 2, 16320), "bfloat16")), "overlap"),
     (lambda: decode(pages=Array((3, 2, 8320), "int64")), "pages must be"),
+    (lambda: decode(pages=Array((3, 2, 16352), "uint8"), fp8="e4m3"), "overlap"),
+    (lambda: decode(pages=Array((3, 2, 16608), "uint8"), fp8="e5m2", token_scales=True), "overlap"),
+    (lambda: decode(pages=Array((3, 2, 16384), "uint8"), fp8="e4m3",
+                    k_scales=Array((2,), "float32")), "scales"),
+    (lambda: decode(fp8="e3m4"), "e4m3"),
+    (lambda: decode(window=5, all_keys=True), "window"),
     (lambda: decode(q=Array((1, 1, 7, 128), "bfloat16")), "kv_heads"),
     (lambda: decode(q=Array((1, 8, 128), "bfloat16")), "q must be"),
     (lambda: decode(workspace=Array((1 << 20,), "uint8", 1 << 20 | 64)), "workspace"),
@@ -168,8 +174,8 @@ def test_a_library_that_is_not_there(monkeypatch):
 
 
 @needs_library
-@pytest.mark.parametrize("coded", [True, False])
-def test_on_a_gpu_a_page_attends_as_its_numbers_do(coded):
+@pytest.mark.parametrize("hold", ["codes", "bf16", "fp8"])
+def test_on_a_gpu_a_page_attends_as_its_numbers_do(hold):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("there is no GPU")
@@ -178,7 +184,7 @@ def test_on_a_gpu_a_page_attends_as_its_numbers_do(coded):
     k, v = (torch.randn(tokens, kv_heads, dim, device="cuda", dtype=torch.bfloat16)
             for _ in range(2))
     q = torch.randn(1, 1, heads, dim, device="cuda", dtype=torch.bfloat16)
-    if coded:
+    if hold == "codes":
         bits = {"k_bits": 8, "v_bits": 8}
         pages = torch.zeros(5, kv_heads, kernels.page_bytes(dim, block, 8, 8), dtype=torch.uint8,
                             device="cuda")
@@ -187,6 +193,11 @@ def test_on_a_gpu_a_page_attends_as_its_numbers_do(coded):
         bits = {}
         sides = [torch.nn.functional.pad(x, (0, 0, 0, 0, 0, 5 * block - tokens), value=torch.nan)
                  .view(5, block, kv_heads, dim).transpose(1, 2) for x in (k, v)]
+        if hold == "fp8":
+            scales = torch.tensor([0.5, 2.0], device="cuda")
+            bits = {"fp8": "e4m3", "k_scales": scales, "v_scales": scales}
+            sides = [(x / scales[:, None, None]).to(torch.float8_e4m3fn).view(torch.uint8)
+                     for x in sides]
         pages = torch.cat([sides[0].transpose(2, 3).flatten(2), sides[1].flatten(2)], 2)
     out = kernels.decode(q, pages, torch.tensor([tokens], dtype=torch.int32, device="cuda"),
                          torch.arange(5, dtype=torch.int32, device="cuda")[None],
@@ -195,4 +206,4 @@ def test_on_a_gpu_a_page_attends_as_its_numbers_do(coded):
     expected = torch.nn.functional.scaled_dot_product_attention(
         q[0].transpose(0, 1).double(), wide[0], wide[1]).transpose(0, 1)
     error = (out[0].double() - expected).norm() / expected.norm()
-    assert error < 0.02
+    assert error < (0.06 if hold == "fp8" else 0.02)

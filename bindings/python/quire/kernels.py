@@ -17,11 +17,13 @@ import os
 import pathlib
 
 ABI = 1
-F32, F16, BF16 = 0, 1, 2
+F32, F16, BF16, FP8_E4M3, FP8_E5M2 = 0, 1, 2, 3, 4
+SCALE_ONE, SCALE_HEAD, SCALE_TOKEN = 0, 1, 2
 MLA_BF16, MLA_V32, MLA_V4 = 0, 1, 2
 MERGE_PARTS_MAX = 8
 
 _ELEMENTS = {"float32": F32, "float16": F16, "bfloat16": BF16}
+_FP8 = {"e4m3": FP8_E4M3, "e5m2": FP8_E5M2}
 _P, _I64, _I32, _F = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
 
 
@@ -52,7 +54,7 @@ class DecodeParams(_Struct):
                " window"),
         (_F, "scale softcap"), (_P, "lengths blocks"), (_I64, "table_stride"), (_P, "pages"),
         (_I64, "block_stride head_stride"), (_P, "v_mean workspace"),
-        (_I32, "page_numbers reserved"))
+        (_I32, "page_numbers page_scaling"), (_P, "k_scales v_scales"), (_I32, "all_keys reserved"))
 
 
 class PrefillParams(_Struct):
@@ -236,17 +238,28 @@ def encode(pages, slots, k=None, v=None, *, block_tokens, k_bits, v_bits, k_mean
 
 
 def decode(q, pages, lengths, blocks, *, block_tokens, out, k_bits=0, v_bits=0, scale=None,
-           window=0, softcap=0.0, v_mean=None, lse=None, workspace=None, stream=None):
+           window=0, softcap=0.0, v_mean=None, lse=None, fp8=None, k_scales=None, v_scales=None,
+           token_scales=False, all_keys=False, workspace=None, stream=None):
     """Attention of q [requests, queries, heads, head_dim] over pages, into `out` of q's shape.
 
     pages: [blocks, kv_heads, bytes] uint8, codes of k_bits and v_bits; or [blocks, kv_heads,
-    numbers] of f16 or bf16: K [head_dim, block_tokens], then V [block_tokens, head_dim].
+    numbers] of f16 or bf16: K [head_dim, block_tokens], then V [block_tokens, head_dim]; or with
+    fp8="e4m3" or "e5m2" the same of 8-bit floats (uint8), which are multiplied by k_scales and
+    v_scales [kv_heads] float32, or with token_scales by f16 scales in the page, behind V: those of
+    K [block_tokens], then of V.
     lengths: [requests] int32 keys; blocks: [requests, n] int32; lse: [requests, queries, heads]
-    float32 or None. Returns `out`.
+    float32 or None. all_keys: every query sees all keys of its request. Returns `out`.
     """
     params = _decode_params(q, pages, lengths, blocks, block_tokens, out, k_bits, v_bits, scale,
                             softcap, v_mean, lse)
-    params.window = window
+    params.window, params.all_keys = window, int(all_keys)
+    if fp8 is not None:
+        if fp8 not in _FP8:
+            raise KernelError(f"fp8 is {fp8}: it must be {' or '.join(_FP8)}")
+        params.page_numbers = _FP8[fp8]
+    params.page_scaling = (SCALE_TOKEN if token_scales else
+                           SCALE_ONE if k_scales is None else SCALE_HEAD)
+    params.k_scales, params.v_scales = _pointer(k_scales), _pointer(v_scales)
     memory = _workspace("decode", params, q, workspace)
     params.workspace = _pointer(memory)
     _queue("decode", params, _stream(stream, q))

@@ -54,6 +54,21 @@ EncodeParams to_params(const quire_encode& c) {
     return p;
 }
 
+PagesHold pages_hold(int32_t page_numbers) {
+    switch (page_numbers) {
+        case QUIRE_F16:
+            return PagesHold::f16;
+        case QUIRE_BF16:
+            return PagesHold::bf16;
+        case QUIRE_FP8_E4M3:
+            return PagesHold::fp8_e4m3;
+        case QUIRE_FP8_E5M2:
+            return PagesHold::fp8_e5m2;
+        default:
+            return PagesHold::codes;
+    }
+}
+
 // What structs of attention over pages have in common.
 template <class Params, class CParams>
 Params to_attention(const CParams& c) {
@@ -80,9 +95,7 @@ Params to_attention(const CParams& c) {
     p.pages = static_cast<const std::byte*>(c.pages);
     p.block_stride = c.block_stride;
     p.head_stride = c.head_stride;
-    p.pages_hold = c.page_numbers == QUIRE_F16    ? PagesHold::f16
-                   : c.page_numbers == QUIRE_BF16 ? PagesHold::bf16
-                                                  : PagesHold::codes;
+    p.pages_hold = pages_hold(c.page_numbers);
     p.k_bits = c.k_bits;
     p.v_bits = c.v_bits;
     p.v_mean = c.v_mean;
@@ -93,6 +106,10 @@ Params to_attention(const CParams& c) {
 DecodeParams to_params(const quire_decode& c) {
     auto p = to_attention<DecodeParams>(c);
     p.n_queries = c.n_queries;
+    p.scaling = static_cast<quire::codec::fp8::Scaling>(c.page_scaling);
+    p.k_scales = c.k_scales;
+    p.v_scales = c.v_scales;
+    p.all_keys = c.all_keys != 0;
     return p;
 }
 
@@ -179,7 +196,10 @@ Checked<DecodeParams> check(const quire_decode* from) {
     if (!read(from, &c)) return {{}, kNoStruct};
     const DecodeParams p = to_params(c);
     const char* why = check_element(c.element);
-    if (why == nullptr) why = check_page_numbers(c.page_numbers);
+    if (why == nullptr && (c.page_numbers < 0 || c.page_numbers > QUIRE_FP8_E5M2))
+        why = "page_numbers must be 0, QUIRE_F16, QUIRE_BF16, QUIRE_FP8_E4M3 or QUIRE_FP8_E5M2";
+    if (why == nullptr && (c.page_scaling < QUIRE_SCALE_ONE || c.page_scaling > QUIRE_SCALE_TOKEN))
+        why = "page_scaling must be QUIRE_SCALE_ONE, QUIRE_SCALE_HEAD or QUIRE_SCALE_TOKEN";
     return {p, why != nullptr ? why : decode_supports(p)};
 }
 Checked<PrefillParams> check(const quire_prefill* from) {

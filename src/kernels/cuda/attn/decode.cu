@@ -43,6 +43,8 @@ int decode_pages(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
     switch (p.head_dim) {
         case 64:
             return decode_rows<64, Pages>(p, blocks, stream);
+        case 80:
+            return decode_rows<80, Pages>(p, blocks, stream);
         case 96:
             return decode_rows<96, Pages>(p, blocks, stream);
         case 128:
@@ -58,8 +60,8 @@ int decode_pages(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
 
 int decode(const DecodeParams& p, int32_t blocks, CUstream_st* stream) {
     if (p.n_requests == 0) return 0;
-    return p.pages_hold == PagesHold::codes ? decode_pages<PageCodes>(p, blocks, stream)
-                                            : decode_pages<PageNumbers>(p, blocks, stream);
+    return with_pages(p,
+                      [&]<class Pages>(Pages) { return decode_pages<Pages>(p, blocks, stream); });
 }
 
 }  // namespace quire::kernels::cuda

@@ -14,10 +14,8 @@ namespace quire::kernels::cuda {
 
 template <int kHeadDim, int kTiles, class Pages>
 struct DecodeShared {
-    static constexpr int kWarps =
-        Pages::kCodes ? decode_warps(kHeadDim, kTiles) : number_warps(kHeadDim, kTiles);
-    static constexpr int kUnits =
-        Pages::kCodes ? decode_units(kHeadDim, kTiles) : number_units(kHeadDim, kTiles);
+    static constexpr int kWarps = Pages::warps(kHeadDim, kTiles);
+    static constexpr int kUnits = Pages::units(kHeadDim, kTiles);
     uint2 q[kWarps][kTiles][kHeadDim / 16][32];  // query rows as operands of the products
     alignas(16) std::byte walks[kWarps][2][sizeof(ChunkWalk)];  // to be brought, and to be read
     WorkList list;
@@ -103,52 +101,101 @@ class DecodeWarp {
     }
 
     __device__ __forceinline__ void load_queries() {
-        constexpr int kVectors = QueryOperands<kHeadDim, kTiles>::kWords / 4;
+        constexpr auto kVectors = static_cast<int>(QueryOperands<kHeadDim, kTiles>::kWords / 4);
         const int64_t of =
             int64_t{now_.segment.request} * p_.kv_heads * plan_.passes + now_.segment.head;
         const auto* from = reinterpret_cast<const uint4*>(work().queries) + of * kVectors;
 #pragma unroll
         for (int i = 0; i < kVectors; i += 32)
-            reinterpret_cast<uint4*>(q_)[i + lane()] = __ldcg(from + i + lane());
+            if (kVectors % 32 == 0 || i + lane() < kVectors)
+                reinterpret_cast<uint4*>(q_)[i + lane()] = __ldcg(from + i + lane());
+        if constexpr (!Pages::kCodes)
+            score_norm_ = plan_.score_norm *
+                          (p_.k_scales == nullptr ? 1.0f : __ldg(p_.k_scales + now_.kv_head));
         __syncwarp();
         state_.clear();
     }
 
     // Does a query not see all of the keys from `token` on?
     __device__ __forceinline__ bool hides(int32_t token) const {
-        const int32_t end = now_.keys.end;
-        return token + kUnits * kChunkKeys > end - p_.n_queries + 1 ||
-               (p_.window > 0 && token < end - p_.window);
+        return token + kUnits * kChunkKeys > end_of(0) ||
+               (p_.window > 0 && token < now_.keys.end - p_.window);
+    }
+    // Of the keys that a query sees.
+    __device__ __forceinline__ int32_t end_of(int32_t query) const {
+        return p_.all_keys ? now_.keys.end : now_.keys.end - p_.n_queries + 1 + query;
     }
 
     __device__ __forceinline__ void weigh_keys(int32_t token, typename State::Weights& weights) {
         typename State::Scores scores = {};
         if constexpr (Pages::kCodes)
             weigh_codes(token, scores, weights);
-        else
+        else if constexpr (Pages::kNumbers)
             weigh_numbers(token, scores, weights);
+        else
+            weigh_floats(token, scores, weights);
     }
     __device__ __forceinline__ void weigh_codes(int32_t token, typename State::Scores& scores,
                                                 typename State::Weights& weights) {
         with_bits(p_.k_bits, [&]<int kBits>() {
             state_.template add_scores<kBits>(slots_, k_table_, q_, scores);
         });
-        uint32_t v_units[kUnits];
+        const float k_octaves = -static_cast<float>(codec::hot::octaves(p_.k_bits));
+        uint32_t v_units[kUnits], top = 0;
 #pragma unroll
         for (int u = 0; u < kUnits; ++u) {
             const uint32_t scales =
                 slots_[u] + plan_.slot_scales + first_token(threadIdx.x % 32 / 4);
-            scale_scores(load_shared(scales), scores[u]);
+            const uint32_t k_units = load_shared(scales);
+            scale_scores(scores[u], [&](int i) { return scale_of(k_units, i, k_octaves); });
             v_units[u] = load_shared(scales + kChunkTokens);
         }
-        cap_scores(scores);
-        if (hides(token)) {
+        weigh(token, scores,
+              [&](int u, int32_t first) { v_units[u] = seen_of(first, v_units[u]); });
 #pragma unroll
-            for (int u = 0; u < kUnits; ++u)
-                v_units[u] = hide(token + u * kChunkKeys, v_units[u], scores[u]);
+        for (const uint32_t units : v_units)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) top = max(top, units >> (8 * i) & 0xff);
+        raise_unit(static_cast<int32_t>(__reduce_max_sync(0xffffffff, top)));
+        const float octaves = kWeightOctaves - static_cast<float>(state_.v_unit) * 0.0625f;
+        pack_weights(scores, weights,
+                     [&](int u, int i) { return scale_of(v_units[u], i, octaves); });
+    }
+    __device__ __forceinline__ void weigh_floats(int32_t token, typename State::Scores& scores,
+                                                 typename State::Weights& weights) {
+        with_levels([&](auto levels) {
+            state_.template add_scores<kFloatBits>(slots_, levels, q_, scores);
+        });
+        if (plan_.has_token_scales) return weigh_scaled(token, scores, weights);
+#pragma unroll
+        for (auto& chunk : scores) scale_scores(chunk, [&](int) { return score_norm_; });
+        weigh(token, scores, [](int, int32_t) {});
+        pack_weights(scores, weights, [](int, int) { return 1.0f; });
+    }
+    // Scores of 8-bit floats with a scale a token.
+    __device__ __forceinline__ void weigh_scaled(int32_t token, typename State::Scores& scores,
+                                                 typename State::Weights& weights) {
+        uint64_t v_scales[kUnits];  // f16 of four tokens
+        float top = 0;
+#pragma unroll
+        for (int u = 0; u < kUnits; ++u) {
+            const uint32_t at =
+                slots_[u] + plan_.slot_scales + 2 * first_token(threadIdx.x % 32 / 4);
+            const uint64_t k_scales = load_scales(at);
+            v_scales[u] = load_scales(at + kFloatScaleBytes);
+            scale_scores(scores[u], [&](int i) { return score_norm_ * f16_at(k_scales, i); });
         }
-        state_.weigh(scores);
-        pack_weights(v_units, scores, weights);
+        weigh(token, scores,
+              [&](int u, int32_t first) { v_scales[u] = seen_of(first, v_scales[u]); });
+#pragma unroll
+        for (const uint64_t scales : v_scales)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) top = fmaxf(top, f16_at(scales, i));
+        raise_unit(
+            float_scale_unit(__uint_as_float(__reduce_max_sync(0xffffffff, __float_as_uint(top)))));
+        const float unit = exp2_fast(kWeightOctaves + kFloatScaleOctaves -
+                                     static_cast<float>(state_.v_unit) * 0.0625f);
+        pack_weights(scores, weights, [&](int u, int i) { return f16_at(v_scales[u], i) * unit; });
     }
     __device__ __forceinline__ void weigh_numbers(int32_t token, typename State::Scores& scores,
                                                   typename State::Weights& weights) {
@@ -159,19 +206,9 @@ class DecodeWarp {
                 score_numbers<kHeadDim, kTiles, true>(slots_[u], q_, scores[u]);
             else
                 score_numbers<kHeadDim, kTiles, false>(slots_[u], q_, scores[u]);
-#pragma unroll
-            for (auto& rows : scores[u])
-#pragma unroll
-                for (auto& tile : rows)
-#pragma unroll
-                    for (float& x : tile) x *= plan_.score_norm;
+            scale_scores(scores[u], [&](int) { return score_norm_; });
         }
-        cap_scores(scores);
-        if (hides(token)) {
-#pragma unroll
-            for (int u = 0; u < kUnits; ++u) hide(token + u * kChunkKeys, 0, scores[u]);
-        }
-        state_.weigh(scores);
+        weigh(token, scores, [](int, int32_t) {});
 #pragma unroll
         for (int u = 0; u < kUnits; ++u)
 #pragma unroll
@@ -188,30 +225,65 @@ class DecodeWarp {
             with_bits(p_.v_bits, [&]<int kBits>() {
                 state_.template add_values<kBits>(slots_, plan_.slot_values, v_table_, weights);
             });
-        } else {
-            const bool hides = this->hides(token);
+            return;
+        }
+        if (hides(token)) {
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u) clear_unseen(token + u * kChunkKeys, slots_[u]);
+            __syncwarp();
+        }
+        if constexpr (Pages::kNumbers) {
 #pragma unroll
             for (int u = 0; u < kUnits; ++u) {
-                const int32_t first = token + u * kChunkKeys;
-                if (hides)
-                    clear_numbers<kHeadDim>(slots_[u], now_.keys.begin - first,
-                                            now_.keys.end - first);
                 if (p_.pages_hold == PagesHold::bf16)
                     add_numbers<kHeadDim, kTiles, true>(slots_[u], weights[u], state_.out);
                 else
                     add_numbers<kHeadDim, kTiles, false>(slots_[u], weights[u], state_.out);
             }
+        } else {
+            with_levels([&](auto levels) {
+                state_.template add_values<kFloatBits>(slots_, plan_.slot_values, levels, weights);
+            });
         }
+    }
+    // Values of tokens that nobody sees may be anything, also what is no number times no weight.
+    __device__ __forceinline__ void clear_unseen(int32_t first, uint32_t slot) const {
+        constexpr uint32_t kBytes = Pages::kNumbers ? 2 * kHeadDim : kHeadDim;
+        const int32_t key = first + lane();
+        if (key >= now_.keys.begin && key < now_.keys.end) return;
+        const auto token = static_cast<uint32_t>(lane());
+        uint32_t row = slot + plan_.slot_values;
+        if constexpr (Pages::kNumbers)
+            row += token * NumberSlot<kHeadDim>::kValueStride;
+        else
+            row += Map::v_piece(kFloatBits, token / 8) * kVectorBytes + token % 8 * kBytes;
+#pragma unroll 1
+        for (uint32_t i = 0; i < kBytes; i += 16) clear_shared_16(row + i);
+    }
+
+    template <class Run>
+    __device__ __forceinline__ void with_levels(Run run) const {
+        if (p_.pages_hold == PagesHold::fp8_e5m2)
+            run(E5m2Levels{});
+        else
+            run(E4m3Levels{});
+    }
+    static __device__ __forceinline__ uint64_t load_scales(uint32_t at) {
+        return uint64_t{load_shared(at + 4)} << 32 | load_shared(at);
+    }
+    static __device__ __forceinline__ float f16_at(uint64_t four, int i) {
+        return __half2float(__ushort_as_half(static_cast<uint16_t>(four >> (16 * i))));
     }
 
     // Score i of a lane's tile: token row i / 2, query row 2t + i % 2.
     using ChunkScores = float[kTiles][2][4];
 
-    __device__ __forceinline__ void scale_scores(uint32_t units, ChunkScores& s) const {
-        const float octaves = -static_cast<float>(codec::hot::octaves(p_.k_bits));
+    // scale(i): of the lane's token i of four.
+    template <class Scale>
+    __device__ __forceinline__ void scale_scores(ChunkScores& s, Scale scale_at) const {
 #pragma unroll
         for (int of_four = 0; of_four < 4; ++of_four) {
-            const float scale = scale_of(units, of_four, octaves);
+            const float scale = scale_at(of_four);
 #pragma unroll
             for (int n = 0; n < kTiles; ++n) {
                 s[n][of_four / 2][of_four % 2 * 2] *= scale;
@@ -231,52 +303,64 @@ class DecodeWarp {
                     for (float& x : tile) x = tanhf(x) * p_.softcap * kLog2e;
     }
 
-    // Takes away what a query does not see. Returns units of values, none for tokens that nobody
-    // sees.
-    __device__ uint32_t hide(int32_t token, uint32_t v_units, ChunkScores& s) const {
-        const KeySpan& keys = now_.keys;
+    // Scores to weights. hide_more(u, first): chunk u has tokens that not all queries see, and
+    // `first` is the lane's first one.
+    template <class HideMore>
+    __device__ __forceinline__ void weigh(int32_t token, typename State::Scores& scores,
+                                          HideMore hide_more) {
+        cap_scores(scores);
+        if (hides(token)) {
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u) hide_more(u, hide(token + u * kChunkKeys, scores[u]));
+        }
+        state_.weigh(scores);
+    }
+    // Takes away what a query does not see. Returns the lane's first token.
+    __device__ int32_t hide(int32_t token, ChunkScores& s) const {
         const uint32_t g = threadIdx.x % 32 / 4;
-        const int32_t first = token + static_cast<int32_t>(Pages::kCodes ? first_token(g) : g);
+        const int32_t first = token + static_cast<int32_t>(Pages::kNumbers ? g : first_token(g));
         const RowsOfPass rows = this->rows();
 #pragma unroll
         for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
             for (int c = 0; c < 2; ++c) {
                 const int32_t row = kRowsOfTile * n + 2 * (lane() % 4) + c;
-                const int32_t end = keys.end - p_.n_queries + 1 + rows.query_of(row);
+                const int32_t end = end_of(rows.query_of(row));
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    const int32_t key = first + (Pages::kCodes ? i : 8 * i);
+                    const int32_t key = first + (Pages::kNumbers ? 8 * i : i);
                     if (key >= end || (p_.window > 0 && key < end - p_.window))
                         s[n][i / 2][c + i % 2 * 2] = kNoScore;
                 }
             }
         }
-        // Of the lane's four tokens: those before the first key that anybody sees, which nobody may
-        // have brought, and those behind the last.
-        const int32_t early = min(max(keys.begin - first, 0), 4);
-        const int32_t late = min(max(first + 4 - keys.end, 0), 4);
-        return early + late >= 4 ? 0 : v_units >> (8 * early) << (8 * (early + late)) >> (8 * late);
+        return first;
+    }
+    // Of what belongs to the lane's four tokens from `first` on, those that somebody sees: not what
+    // lies before the first key, which nobody may have brought, and behind the last.
+    template <class Four>
+    __device__ Four seen_of(int32_t first, Four four) const {
+        constexpr int32_t kBits = 2 * sizeof(Four);
+        const int32_t early = min(max(now_.keys.begin - first, 0), 4);
+        const int32_t late = min(max(first + 4 - now_.keys.end, 0), 4);
+        return early + late >= 4
+                   ? 0
+                   : four >> (kBits * early) << (kBits * (early + late)) >> (kBits * late);
+    }
+    __device__ __forceinline__ void raise_unit(int32_t unit) {
+        if (unit > state_.v_unit) state_.change_unit(unit);
     }
 
-    // Weights times scales of values, in units that f16 holds, as the products' second operand.
-    __device__ __forceinline__ void pack_weights(const uint32_t (&v_units)[kUnits],
-                                                 const typename State::Scores& weights,
-                                                 typename State::Weights& packed) {
-        uint32_t top = 0;
-#pragma unroll
-        for (const uint32_t units : v_units)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) top = max(top, units >> (8 * i) & 0xff);
-        top = __reduce_max_sync(0xffffffff, top);
-        if (static_cast<int32_t>(top) > state_.v_unit)
-            state_.change_unit(static_cast<int32_t>(top));
-        const float octaves = kWeightOctaves - static_cast<float>(state_.v_unit) * 0.0625f;
+    // Weights times scales of values, scale_at(u, i) of chunk u and the lane's token i, in units
+    // that f16 holds, as the products' second operand.
+    template <class Scale>
+    __device__ __forceinline__ void pack_weights(const typename State::Scores& weights,
+                                                 typename State::Weights& packed, Scale scale_at) {
 #pragma unroll
         for (int u = 0; u < kUnits; ++u) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const float scale = scale_of(v_units[u], i, octaves);
+                const float scale = scale_at(u, i);
 #pragma unroll
                 for (int n = 0; n < kTiles; ++n)
                     packed[u][n][i / 2][i % 2] =
@@ -327,9 +411,9 @@ class DecodeWarp {
 
     __device__ void leave_sums(float* to) const {
         float unit = 1;
-        if constexpr (Pages::kCodes)
-            unit = exp2_fast(static_cast<float>(state_.v_unit) * 0.0625f -
-                             static_cast<float>(codec::hot::octaves(p_.v_bits)) - kWeightOctaves);
+        if (Pages::kCodes || plan_.has_token_scales)
+            unit = exp2_fast(static_cast<float>(state_.v_unit) * 0.0625f - plan_.v_octaves -
+                             kWeightOctaves);
         const auto g = static_cast<uint32_t>(lane()) / 4;
 #pragma unroll
         for (int n = 0; n < kTiles; ++n) {
@@ -351,7 +435,7 @@ class DecodeWarp {
     __device__ __forceinline__ void leave_row_sums(float* to, int n, int c, float unit) const {
         const auto g = static_cast<uint32_t>(lane()) / 4;
         const auto& tile = state_.out[n];
-        if constexpr (!Pages::kCodes) {
+        if constexpr (Pages::kNumbers) {
 #pragma unroll
             for (int i = 0; i < kHeadDim / 16; ++i) {
                 to[16 * i + g] = tile[i][c];
@@ -360,9 +444,9 @@ class DecodeWarp {
         } else {
 #pragma unroll
             for (int i = 0; i < static_cast<int>(Map::kParts); ++i) {
-                if (!Map::has_part(g, i)) continue;
 #pragma unroll
                 for (int far = 0; far < 2; ++far) {
+                    if (!Map::has_row(g, i, far)) continue;
                     const int at = c + 2 * far;
                     *reinterpret_cast<float4*>(to + Map::value_dim(g, i, 0) + 16 * far) = {
                         tile[4 * i][at] * unit, tile[4 * i + 1][at] * unit,
@@ -382,6 +466,7 @@ class DecodeWarp {
     Feed<kHeadDim, kUnits, Pages> feed_;
     typename State::Slots slots_;
     State state_;
+    float score_norm_ = 0;  // of floats: what scores of the segment are multiplied by
 };
 
 template <int kHeadDim, int kTiles, class Pages>
@@ -430,8 +515,22 @@ void plan_codes(DecodePlan& plan) {
     plan.page_values = static_cast<uint32_t>(codec::hot::v_offset(shape));
     plan.page_k_scales = static_cast<uint32_t>(codec::hot::k_scales_offset(shape));
     plan.page_v_scales = static_cast<uint32_t>(codec::hot::v_scales_offset(shape));
+    plan.v_octaves = static_cast<float>(codec::hot::octaves(p.v_bits));
     plan.out_norm = codec::hot::hadamard_norm(codec::hot::hadamard_block(kHeadDim));
     plan.q_norm = score_unit(p) * plan.out_norm;
+}
+template <int kHeadDim>
+void plan_floats(DecodePlan& plan) {
+    using Slot = FloatSlot<kHeadDim>;
+    const auto tokens = static_cast<uint32_t>(plan.p.block_tokens);
+    plan.has_token_scales = plan.p.scaling == codec::fp8::Scaling::token;
+    plan.slot_bytes = plan.has_token_scales ? Slot::kBytes : Slot::kScalesAt;
+    plan.slot_values = Slot::kValuesAt;
+    plan.slot_scales = Slot::kScalesAt;
+    plan.page_values = kHeadDim * tokens;
+    plan.page_k_scales = 2 * kHeadDim * tokens;
+    plan.page_v_scales = plan.page_k_scales + 2 * tokens;
+    plan.v_octaves = kFloatScaleOctaves;
 }
 
 template <int kHeadDim, int kTiles, class Pages>
@@ -441,6 +540,8 @@ DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
     constexpr size_t kRoom = kSharedMax - kDecodeSharedBytes<kHeadDim, kTiles, Pages>;
     DecodePlan plan;
     plan.p = p;
+    if (!is_fp8(p.pages_hold) || p.scaling != codec::fp8::Scaling::head)
+        plan.p.k_scales = plan.p.v_scales = nullptr;
     plan.codes = Pages::kCodes;
     plan.passes = passes_of(p);
     plan.rows = rows_of_head(p);
@@ -450,15 +551,19 @@ DecodePlan plan_decode(const DecodeParams& p, int32_t blocks) {
     plan.tile_tokens = Shared::kUnits * kChunkKeys;
     plan.block_stride = static_cast<uint32_t>(p.block_stride);
     while (16 << plan.group_shift < p.block_tokens) ++plan.group_shift;
+    plan.q_norm = plan.out_norm = 1;
+    plan.score_norm = score_unit(p);
     if constexpr (Pages::kCodes) {
         static_assert((kRoom - kTableBytes) / ChunkMap<kHeadDim>::slot_bytes(8, 5) >=
                       4 * Shared::kUnits);
         plan_codes<kHeadDim>(plan);
-    } else {
+    } else if constexpr (Pages::kNumbers) {
         static_assert(kRoom / NumberSlot<kHeadDim>::kBytes >= 4 * Shared::kUnits);
         plan.slot_bytes = NumberSlot<kHeadDim>::kBytes;
-        plan.q_norm = plan.out_norm = 1;
-        plan.score_norm = score_unit(p);
+        plan.slot_values = NumberSlot<kHeadDim>::kValuesAt;
+    } else {
+        static_assert(kRoom / FloatSlot<kHeadDim>::kBytes >= 4 * Shared::kUnits);
+        plan_floats<kHeadDim>(plan);
     }
     // Fewer warps where slots are large, and as many for each of the four schedulers.
     const auto warps =

@@ -14,6 +14,10 @@ const char* check_numbers(const DecodeParams& p) {
         return "queries times heads of a KV head must be 1 to 512";
     if (p.window < 0 || !(p.softcap >= 0) || !(p.scale > 0))
         return "window and softcap must not be negative, scale must be positive";
+    if (p.all_keys && p.window > 0) return "a window needs queries with positions of their own";
+    if (is_fp8(p.pages_hold) && p.scaling == codec::fp8::Scaling::head && p.n_requests > 0 &&
+        (p.k_scales == nullptr || p.v_scales == nullptr))
+        return "k_scales and v_scales must be given";
     if (p.pages_hold != PagesHold::codes) return nullptr;
     if (p.k_bits < codec::hot::kMinBits || p.k_bits > codec::hot::kMaxBits ||
         p.v_bits < codec::hot::kMinBits || p.v_bits > codec::hot::kMaxBits)
@@ -24,15 +28,27 @@ const char* check_numbers(const DecodeParams& p) {
 const char* check_shape(const DecodeParams& p) {
     switch (p.head_dim) {
         case 64:
+        case 80:
         case 96:
         case 128:
         case 192:
         case 256:
             break;
         default:
-            return "head_dim must be 64, 96, 128, 192 or 256";
+            return "head_dim must be 64, 80, 96, 128, 192 or 256";
     }
     return check_block_tokens(p.block_tokens);
+}
+
+int64_t page_bytes_of(const DecodeParams& p) {
+    const int64_t numbers = int64_t{2} * p.head_dim * p.block_tokens;
+    if (is_fp8(p.pages_hold))
+        return numbers +
+               (p.scaling == codec::fp8::Scaling::token ? int64_t{4} * p.block_tokens : 0);
+    if (p.pages_hold != PagesHold::codes) return 2 * numbers;
+    return static_cast<int64_t>(
+        codec::hot::page_bytes({p.k_bits, p.v_bits, static_cast<uint32_t>(p.head_dim),
+                                static_cast<uint32_t>(p.block_tokens)}));
 }
 
 }  // namespace
@@ -51,11 +67,7 @@ const char* decode_supports(const DecodeParams& p) {
         p.out_head_stride % vector != 0)
         return "q and out must be aligned to 16 bytes, and so must their strides";
     if (const char* why = check_page_alignment(p.pages, p.block_stride, p.head_stride)) return why;
-    const auto page = p.pages_hold == PagesHold::codes
-                          ? static_cast<int64_t>(codec::hot::page_bytes(
-                                {p.k_bits, p.v_bits, static_cast<uint32_t>(p.head_dim),
-                                 static_cast<uint32_t>(p.block_tokens)}))
-                          : int64_t{4} * p.head_dim * p.block_tokens;
+    const int64_t page = page_bytes_of(p);
     if (p.head_stride < page || p.block_stride < page) return "pages overlap";
     if (p.block_stride > UINT32_MAX) return "block_stride must be below 4 GiB";
     return nullptr;
@@ -63,7 +75,8 @@ const char* decode_supports(const DecodeParams& p) {
 
 size_t decode_workspace_bytes(const DecodeParams& p, int32_t blocks) {
     const int32_t tiles = row_tiles(p.head_dim, rows_of_head(p));
-    const int32_t workers = blocks * warps_of(p, tiles);
+    const int32_t warps = with_pages(p, [&](auto pages) { return pages.warps(p.head_dim, tiles); });
+    const int32_t workers = blocks * warps;
     return static_cast<size_t>(kDecodeHeadBytes) +
            static_cast<size_t>(decode_query_words(p, passes_of(p)) + decode_counters(p, workers)) *
                sizeof(int32_t) +

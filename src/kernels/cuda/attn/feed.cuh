@@ -8,6 +8,7 @@
 // after the other, ten instructions each, and was slower than with a thread for every 16 bytes.
 #pragma once
 
+#include "kernels/cuda/attn/floats.cuh"
 #include "kernels/cuda/attn/numbers.cuh"
 #include "kernels/cuda/codec/widths.cuh"
 #include "kernels/cuda/device_check.cuh"
@@ -66,7 +67,7 @@ struct FoundGroup {
 template <int kHeadDim, int kUnits, class Pages>
 class Feed {
     using Map = ChunkMap<kHeadDim>;
-    static constexpr uint32_t kScales = codec::hot::kLanes;  // bytes of a group
+    static constexpr uint32_t kScaleVectors = Pages::kCodes ? 1 : 2;  // of a group
     static constexpr uint32_t kGroups = 2 * kUnits;
 
  public:
@@ -112,8 +113,15 @@ class Feed {
     __device__ __forceinline__ void bring_keys(bool any, const FoundGroup& found) const {
         if (any) {
             __syncwarp();
-            bring_side<true>(found, plan_.p.k_bits, 0, 0);
-            if constexpr (Pages::kCodes) bring_scales(found);
+            if constexpr (Pages::kCodes || Pages::kNumbers) {
+                bring_side<true>(found, plan_.p.k_bits, 0, 0);
+            } else {
+                bring_float_keys<kHeadDim, kGroups>(
+                    slots_at_, plan_.slot_bytes,
+                    page(found.pages, found.block) + found.index * kVectorBytes,
+                    static_cast<uint32_t>(plan_.p.block_tokens));
+            }
+            if (Pages::kCodes || plan_.has_token_scales) bring_scales(found);
         }
         end_lot_of_copies();
     }
@@ -129,7 +137,6 @@ class Feed {
     template <bool kKeys>
     __device__ __forceinline__ void bring_side(const FoundGroup& found, int bits,
                                                uint32_t slot_side, uint32_t page_side) const {
-        const uint32_t lane = opaque(threadIdx.x % 32);
         const auto tokens = static_cast<uint32_t>(plan_.p.block_tokens);
         const std::byte* pages[kGroups];
         uint32_t index[kGroups];
@@ -139,37 +146,50 @@ class Feed {
             pages[g] = page(found.pages, __shfl_sync(0xffffffff, found.block, from)) + page_side;
             index[g] = __shfl_sync(0xffffffff, found.index, from);
         }
-        if constexpr (!Pages::kCodes) {
+        if constexpr (Pages::kNumbers) {
 #pragma unroll
             for (int u = 0; u < kUnits; ++u)
                 bring_numbers<kHeadDim, kKeys>(slot(u), {pages[2 * u], pages[2 * u + 1]},
                                                {index[2 * u], index[2 * u + 1]}, tokens);
         } else {
-            with_bits(bits, [&]<int kBits>() {
+            const auto bring = [&]<int kBits>() {
+                bring_codes<kBits, kKeys>(pages, index, slot_side, tokens);
+            };
+            if constexpr (Pages::kCodes)
+                with_bits(bits, bring);
+            else
+                bring.template operator()<kFloatBits>();
+        }
+    }
+    template <int kBits, bool kKeys>
+    __device__ __forceinline__ void bring_codes(const std::byte* const (&pages)[kGroups],
+                                                const uint32_t (&index)[kGroups],
+                                                uint32_t slot_side, uint32_t tokens) const {
+        const uint32_t lane = opaque(threadIdx.x % 32);
 #pragma unroll
-                for (int u = 0; u < kUnits; ++u) {
-                    const uint32_t to = slot(u) + slot_side;
-                    copy_side<kHeadDim, kBits, kKeys>(lane, tokens, [&](const VectorCopy& copy) {
-                        const bool second = copy.group != 0;
-                        const std::byte* from =
-                            (second ? pages[2 * u + 1] : pages[2 * u]) +
-                            (copy.from + (second ? index[2 * u + 1] : index[2 * u]) * copy.step);
-                        copy_16(to + copy.to + copy.to_constant, from + copy.from_constant);
-                    });
-                }
+        for (int u = 0; u < kUnits; ++u) {
+            const uint32_t to = slot(u) + slot_side;
+            copy_side<kHeadDim, kBits, kKeys>(lane, tokens, [&](const VectorCopy& copy) {
+                const bool second = copy.group != 0;
+                const std::byte* from =
+                    (second ? pages[2 * u + 1] : pages[2 * u]) +
+                    (copy.from + (second ? index[2 * u + 1] : index[2 * u]) * copy.step);
+                copy_16(to + copy.to + copy.to_constant, from + copy.from_constant);
             });
         }
     }
-    // Lane i: a group's scales, of K, or of V from lane kGroups on.
+    // Lane i: a vector of the scales of group i % kGroups, first those of K, then those of V.
     __device__ __forceinline__ void bring_scales(const FoundGroup& found) const {
-        const uint32_t lane = threadIdx.x % 32, group = lane % kGroups;
-        if (lane >= 2 * kGroups) return;
-        const bool values = lane >= kGroups;
+        const uint32_t lane = threadIdx.x % 32, group = lane % kGroups, nth = lane / kGroups;
+        if (nth >= 2 * kScaleVectors) return;
+        const bool values = nth >= kScaleVectors;
+        const uint32_t vector = nth % kScaleVectors;
+        const uint32_t in_side = group % 2 * kScaleVectors + vector;
         const uint32_t to = slots_at_ + group / 2 * plan_.slot_bytes + plan_.slot_scales +
-                            (group % 2 + (values ? 2 : 0)) * kScales;
-        copy_16(to,
-                page(found.pages, found.block) +
-                    ((values ? plan_.page_v_scales : plan_.page_k_scales) + found.index * kScales));
+                            (in_side + (values ? 2 * kScaleVectors : 0)) * kVectorBytes;
+        copy_16(to, page(found.pages, found.block) +
+                        ((values ? plan_.page_v_scales : plan_.page_k_scales) +
+                         (found.index * kScaleVectors + vector) * kVectorBytes));
     }
     __device__ __forceinline__ const std::byte* page(const std::byte* pages, int32_t block) const {
         return pages + uint64_t{static_cast<uint32_t>(block)} * plan_.block_stride;

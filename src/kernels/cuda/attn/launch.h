@@ -23,6 +23,10 @@ QUIRE_HOST_DEVICE constexpr int32_t decode_warps(int32_t head_dim, int32_t row_t
     const int32_t sums = sum_registers(head_dim, row_tiles);
     return sums <= 32 ? 16 : sums <= 64 ? 12 : 8;
 }
+// The same over pages of 8-bit floats.
+QUIRE_HOST_DEVICE constexpr int32_t float_warps(int32_t head_dim, int32_t row_tiles) {
+    return row_tiles >= 4 ? 8 : decode_warps(head_dim, row_tiles);
+}
 // The same over pages of numbers, whose slots leave room for fewer.
 QUIRE_HOST_DEVICE constexpr int32_t number_warps(int32_t head_dim, int32_t row_tiles) {
     return sum_registers(head_dim, row_tiles) <= 16 ? 16 : 8;
@@ -31,13 +35,33 @@ QUIRE_HOST_DEVICE constexpr int32_t number_warps(int32_t head_dim, int32_t row_t
 QUIRE_HOST_DEVICE constexpr int32_t number_units(int32_t head_dim, int32_t row_tiles) {
     return sum_registers(head_dim, row_tiles) <= 32 ? 2 : 1;
 }
-QUIRE_HOST_DEVICE constexpr int32_t warps_of(const DecodeParams& p, int32_t row_tiles) {
-    return p.pages_hold == PagesHold::codes ? decode_warps(p.head_dim, row_tiles)
-                                            : number_warps(p.head_dim, row_tiles);
-}
 // Chunks that a warp works on at once: while one waits the other does not. More warps are better.
 QUIRE_HOST_DEVICE constexpr int32_t decode_units(int32_t head_dim, int32_t row_tiles) {
     return sum_registers(head_dim, row_tiles) <= 16 ? 2 : 1;
+}
+
+// From which pages keys come, and how their slots and operands lie: by codec/chunk.h those of codes
+// and of 8-bit floats (floats.cuh), in order those of 16-bit numbers (numbers.cuh).
+struct PageCodes {
+    static constexpr bool kCodes = true, kNumbers = false;
+    static constexpr int32_t warps(int32_t d, int32_t tiles) { return decode_warps(d, tiles); }
+    static constexpr int32_t units(int32_t d, int32_t tiles) { return decode_units(d, tiles); }
+};
+struct PageFloats {
+    static constexpr bool kCodes = false, kNumbers = false;
+    static constexpr int32_t warps(int32_t d, int32_t tiles) { return float_warps(d, tiles); }
+    static constexpr int32_t units(int32_t d, int32_t tiles) { return decode_units(d, tiles); }
+};
+struct PageNumbers {
+    static constexpr bool kCodes = false, kNumbers = true;
+    static constexpr int32_t warps(int32_t d, int32_t tiles) { return number_warps(d, tiles); }
+    static constexpr int32_t units(int32_t d, int32_t tiles) { return number_units(d, tiles); }
+};
+// Calls run(pages) for what the pages of p are.
+template <class Run>
+constexpr auto with_pages(const DecodeParams& p, Run run) {
+    if (p.pages_hold == PagesHold::codes) return run(PageCodes{});
+    return is_fp8(p.pages_hold) ? run(PageFloats{}) : run(PageNumbers{});
 }
 
 // Tiles of query rows that a warp holds at once: as far as registers last. Rows above that are
@@ -75,24 +99,26 @@ QUIRE_HOST_DEVICE constexpr float score_unit(const Params& p) {
 }
 
 QUIRE_HOST_DEVICE inline KeySpan keys_of(const DecodeParams& p, int32_t request) {
-    return span_of(p.lengths[request], p.n_queries, p.window);
+    return span_of(p.lengths[request], p.all_keys ? 1 : p.n_queries, p.window);
 }
 
 // What follows from widths, and is worked out once.
 struct DecodePlan {
     DecodeParams p;
     int32_t passes = 1;
-    int32_t rows = 0;          // of a KV head
-    int32_t group = 1;         // query heads of a KV head
-    uint32_t per_group = 0;    // reciprocal_of(group)
-    int32_t warps = 0;         // of a block, that have slots
-    int32_t tile_tokens = 0;   // of the work list
-    int32_t workers_max = 0;   // in all
-    bool codes = true;         // and rows are rotated
-    float q_norm = 0;          // what queries are multiplied by
-    float score_norm = 0;      // what scores over numbers are multiplied by
-    float out_norm = 0;        // what sums are multiplied by
-    uint32_t table_bytes = 0;  // of levels
+    int32_t rows = 0;               // of a KV head
+    int32_t group = 1;              // query heads of a KV head
+    uint32_t per_group = 0;         // reciprocal_of(group)
+    int32_t warps = 0;              // of a block, that have slots
+    int32_t tile_tokens = 0;        // of the work list
+    int32_t workers_max = 0;        // in all
+    bool codes = true;              // and rows are rotated
+    bool has_token_scales = false;  // of 8-bit floats
+    float v_octaves = 0;            // units of scales of values count from 2^-v_octaves
+    float q_norm = 0;               // what queries are multiplied by
+    float score_norm = 0;           // what scores over floats are multiplied by
+    float out_norm = 0;             // what sums are multiplied by
+    uint32_t table_bytes = 0;       // of levels
     uint32_t slot_bytes = 0;
     uint32_t slot_values = 0;  // offset of V in a slot
     uint32_t slot_scales = 0;
@@ -108,7 +134,7 @@ struct DecodePlan {
 // is enough, and `done` says for which. Returns the CUDA runtime's error code, 0 for none.
 int allow_shared(const void* kernel, std::atomic<uint64_t>* done);
 
-// Both kernels, for one head_dim, number of row tiles and PageCodes or PageNumbers (numbers.cuh).
+// Both kernels, for one head_dim, number of row tiles and kind of pages.
 template <int kHeadDim, int kTiles, class Pages>
 int launch_decode(const DecodeParams& params, int32_t blocks, CUstream_st* stream);
 

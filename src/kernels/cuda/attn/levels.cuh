@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/codec/expand.h"
 #include "kernels/cuda/launch_kernel.cuh"
+#include "kernels/cuda/ptx/floats.cuh"
 #include "kernels/cuda/ptx/shared.cuh"
 
 namespace quire::kernels::cuda {
@@ -19,11 +20,6 @@ inline constexpr uint32_t kTableBytes = 256 * 256;
 
 constexpr bool has_table(int bits) {
     return codec::hot::is_lloyd(bits);
-}
-
-__device__ __forceinline__ uint32_t f16_pair(float low, float high) {
-    const __half2 pair = __floats2half2_rn(low, high);
-    return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
 __device__ inline uint32_t table_entry(bool keys, int bits, uint32_t index, uint32_t entry) {
@@ -80,6 +76,12 @@ struct LevelTable {
                 far[i] = look_up(offset(indices.far, i));
             }
         }
+    }
+
+    template <uint32_t kHeadDim, int kBits, class Load>
+    __device__ __forceinline__ CodeRows<4> keys(uint32_t g, uint32_t t, uint32_t step,
+                                                Load load) const {
+        return k_codes<kHeadDim, kBits>(g, t, step, load);
     }
 
     // levels[i]: of byte i of first, and of byte i of second. For 5 bits and more.

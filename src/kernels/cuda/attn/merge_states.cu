@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads) merge_kernel(const __grid_constant__
     for (int32_t i = 0; i < p.n_parts; ++i) {
         const MergePart& part = p.parts[i];
         const float scale = exp2_fast((part.lse[row] - base) * kLog2e);
-        if (!(scale > 0)) continue;
+        if (scale == 0) continue;  // a NaN shows
         float x[8];
         const int64_t at = token * part.token_stride + head * part.head_stride + dim;
         numbers_of(load_eight(part.out, p.parts_element, at), p.parts_element, x);
@@ -36,11 +36,11 @@ __global__ void __launch_bounds__(kThreads) merge_kernel(const __grid_constant__
 #pragma unroll
         for (int k = 0; k < 8; ++k) sums[k] = fmaf(x[k], scale, sums[k]);
     }
-    const float norm = weight > 0 ? 1.0f / weight : 0.0f;
+    const float norm = weight == 0 ? 0.0f : 1.0f / weight;
 #pragma unroll
     for (float& x : sums) x *= norm;
     store_eight(p.out, p.element, token * p.token_stride + head * p.head_stride + dim, sums);
-    if (dim == 0 && p.lse != nullptr) p.lse[row] = weight > 0 ? base + logf(weight) : -INFINITY;
+    if (dim == 0 && p.lse != nullptr) p.lse[row] = weight == 0 ? -INFINITY : base + logf(weight);
 }
 
 }  // namespace

@@ -14,14 +14,6 @@
 
 namespace quire::kernels::cuda {
 
-// From which pages keys come.
-struct PageCodes {
-    static constexpr bool kCodes = true;
-};
-struct PageNumbers {
-    static constexpr bool kCodes = false;
-};
-
 template <int kHeadDim>
 struct NumberSlot {
     static constexpr uint32_t kKeyStride = 2 * kChunkTokens + 16;
@@ -114,22 +106,6 @@ __device__ __forceinline__ void add_numbers(uint32_t slot, const uint32_t (&w)[k
                 multiply<kBf16>(out[n][i], a, {w[n][tile][0], w[n][tile][1]});
         }
     }
-}
-
-// Values of tokens that nobody sees, [0, begin) and [end, 32) of a chunk, may be anything, also
-// what is no number times no weight. All lanes.
-template <int kHeadDim>
-__device__ inline void clear_numbers(uint32_t slot, int32_t begin, int32_t end) {
-    using Slot = NumberSlot<kHeadDim>;
-    const auto token = static_cast<int32_t>(threadIdx.x % 32);
-    __syncwarp();
-    if (token < begin || token >= end) {
-        const uint32_t row =
-            slot + Slot::kValuesAt + static_cast<uint32_t>(token) * Slot::kValueStride;
-#pragma unroll 1
-        for (uint32_t i = 0; i < 2 * kHeadDim; i += 16) clear_shared_16(row + i);
-    }
-    __syncwarp();
 }
 
 }  // namespace quire::kernels::cuda

@@ -130,7 +130,7 @@ __device__ __forceinline__ void expand_values(uint32_t raw, uint32_t scales_at, 
         uint32_t low[4][4], high[4][4];
 #pragma unroll
         for (uint32_t k = 0; k < 4; ++k) codes.look_up(table, k, low[k], high[k]);
-        if (!Map::has_part(g, i)) continue;
+        if (!Map::has_row(g, i, 0)) continue;
         const uint32_t row = Map::pair_of(g, i) * 32 + g % 4;
 #pragma unroll
         for (uint32_t b = 0; b < 4; ++b) {

@@ -41,6 +41,7 @@ DecodeParams as_decode(const PrefillParams& p) {
 const char* prefill_supports(const PrefillParams& p) {
     if (p.head_dim != 64 && p.head_dim != 96 && p.head_dim != 128 && p.head_dim != 256)
         return "head_dim must be 64, 96, 128 or 256";
+    if (is_fp8(p.pages_hold)) return "pages must hold codes, f16 or bf16";
     if (const char* why = decode_supports(as_decode(p))) return why;
     if (p.n_tokens < 0 || p.tokens_each < 1)
         return "n_tokens must not be negative, tokens_each positive";

@@ -49,6 +49,8 @@ __device__ __forceinline__ void rotate_queries(const DecodePlan& plan, uint32_t*
         const RowsOfPass rows(plan, of / heads, head / plan.passes, head % plan.passes * kRows);
         float x[8] = {};
         if (Rows::works() && rows.has(row)) {
+            if (p.lse != nullptr && Rows::dim() == 0 && p.lengths[of / heads] == 0)
+                p.lse[rows.at(p, row, p.n_heads, 1)] = -INFINITY;
             const int64_t at = rows.at(p, row, p.q_token_stride, p.q_head_stride) + Rows::dim();
             numbers_of(load_eight(p.q, p.element, at), p.element, x);
         }
@@ -61,7 +63,8 @@ __device__ __forceinline__ void rotate_queries(const DecodePlan& plan, uint32_t*
 
 __device__ __forceinline__ void check_length([[maybe_unused]] const DecodeParams& p,
                                              [[maybe_unused]] int32_t keys) {
-    QUIRE_DEVICE_CHECK(keys == 0 || keys >= p.n_queries, "lengths: one is less than n_queries");
+    QUIRE_DEVICE_CHECK(keys == 0 || p.all_keys || keys >= p.n_queries,
+                       "lengths: one is less than n_queries");
     QUIRE_DEVICE_CHECK(keys <= p.table_stride * p.block_tokens,
                        "lengths: one has more keys than its row of blocks");
 }

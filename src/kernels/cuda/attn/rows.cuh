@@ -6,6 +6,8 @@
 // needs is moved to where this round had it.
 #pragma once
 
+#include <bit>
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -68,7 +70,8 @@ __device__ __forceinline__ void store_eight(void* p, Numbers element, int64_t at
 template <int kHeadDim>
 struct RowsOfWarp {
     static constexpr int kLanes = kHeadDim / 8;  // of a row
-    static constexpr int kAtOnce = 32 / kLanes;  // rows
+    // Rows: a tile of eight has a multiple of them.
+    static constexpr int kAtOnce = std::bit_floor(32u / kLanes);
     static constexpr int kBlock = codec::hot::hadamard_block(kHeadDim);
 
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x % 32); }
@@ -131,7 +134,7 @@ __device__ __forceinline__ void finish_row(bool codes, float out_norm, float (&s
                                            float sum) {
     using Rows = RowsOfWarp<kHeadDim>;
     if (codes) Rows::rotate(sums);
-    const float norm = sum > 0 ? out_norm / sum : 0.0f;
+    const float norm = sum == 0 ? 0.0f : out_norm / sum;  // a NaN shows
 #pragma unroll
     for (float& x : sums) x *= norm;
 }
@@ -145,7 +148,7 @@ __device__ __forceinline__ void add_mean(const float* means, int32_t kv_head, fl
     for (int i = 0; i < 8; ++i) sums[i] += __ldg(mean + i);
 }
 __device__ __forceinline__ float natural_lse(float top, float sum) {
-    return sum > 0 ? (top + log2f(sum)) / kLog2e : -INFINITY;
+    return sum == 0 ? -INFINITY : (top + log2f(sum)) / kLog2e;
 }
 
 // A row's sums in the codec's space, its largest score and sum of weights, to out. All lanes.
@@ -154,7 +157,8 @@ __device__ __forceinline__ void write_row(const DecodePlan& plan, const RowsOfPa
                                           int32_t row, float (&sums)[8], float top, float sum) {
     using Rows = RowsOfWarp<kHeadDim>;
     const DecodeParams& p = plan.p;
-    finish_row<kHeadDim>(plan.codes, plan.out_norm, sums, sum);
+    const float v_scale = p.v_scales == nullptr ? 1.0f : __ldg(p.v_scales + rows.kv_head);
+    finish_row<kHeadDim>(plan.codes, plan.out_norm * v_scale, sums, sum);
     if (!Rows::works() || !rows.has(row)) return;
     add_mean<kHeadDim>(p.v_mean, rows.kv_head, sums, sum);
     const int64_t to = rows.at(p, row, p.out_token_stride, p.out_head_stride) + Rows::dim();

@@ -58,8 +58,8 @@ struct WarpState {
 
     // q: [kTiles][kSteps][32 lanes] in shared memory, rotated, scaled, f16. K comes first in a
     // slot.
-    template <int kBits>
-    __device__ __forceinline__ void add_scores(const Slots& slots, const LevelTable& table,
+    template <int kBits, class Levels>
+    __device__ __forceinline__ void add_scores(const Slots& slots, const Levels& table,
                                                const uint2* q, Scores& s) const {
         const uint32_t lane = opaque(threadIdx.x % 32), g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -72,12 +72,13 @@ struct WarpState {
                 const auto load = [&](uint32_t at) { return load_shared(slots[u] + at); };
                 uint32_t near[4], far[4];
                 if constexpr (kBits <= 4) {
-                    table.look_up_pairs<kBits>(k_indices<kHeadDim, kBits>(g, t, step, load), near,
-                                               far);
+                    table.template look_up_pairs<kBits>(
+                        k_indices<kHeadDim, kBits>(g, t, step, load), near, far);
                 } else {
-                    const CodeRows<4> codes = k_codes<kHeadDim, kBits>(g, t, step, load);
-                    table.levels_of<kBits>(codes.row[0], codes.row[1], near);
-                    table.levels_of<kBits>(codes.row[2], codes.row[3], far);
+                    const CodeRows<4> codes =
+                        table.template keys<kHeadDim, kBits>(g, t, step, load);
+                    table.template levels_of<kBits>(codes.row[0], codes.row[1], near);
+                    table.template levels_of<kBits>(codes.row[2], codes.row[3], far);
                 }
 #pragma unroll
                 for (int n = 0; n < kTiles; ++n) {
@@ -89,9 +90,9 @@ struct WarpState {
     }
 
     // w: weights of the scores' tiles as the second operand, f16. values: offset of V in a slot.
-    template <int kBits>
+    template <int kBits, class Levels>
     __device__ __forceinline__ void add_values(const Slots& slots, uint32_t values,
-                                               const LevelTable& table, const Weights& w) {
+                                               const Levels& table, const Weights& w) {
         const uint32_t lane = opaque(threadIdx.x % 32), g = lane / 4, t = lane % 4;
 #pragma unroll
         for (int i = 0; i < kParts; ++i) {
@@ -104,13 +105,13 @@ struct WarpState {
                 for (int half = 0; half < 2; ++half) {
                     const int k = tile % 2 * 2 + half;
                     if constexpr (kBits <= 4) {
-                        table.look_up_pairs<kBits>(v_indices<kHeadDim, kBits>(g, t, k, i, load),
-                                                   low[half], high[half]);
+                        table.template look_up_pairs<kBits>(
+                            v_indices<kHeadDim, kBits>(g, t, k, i, load), low[half], high[half]);
                     } else {
                         const CodeRows<2> a = v_codes<kHeadDim, kBits>(g, t, k, i, load);
                         const CodeRows<2> b = v_codes<kHeadDim, kBits>(g, t, k + 4, i, load);
-                        table.levels_of<kBits>(a.row[0], b.row[0], low[half]);
-                        table.levels_of<kBits>(a.row[1], b.row[1], high[half]);
+                        table.template levels_of<kBits>(a.row[0], b.row[0], low[half]);
+                        table.template levels_of<kBits>(a.row[1], b.row[1], high[half]);
                     }
                 }
 #pragma unroll

@@ -7,7 +7,7 @@
 //
 // A plane is that of codec/hot/layout.h in vectors of 16 bytes, in pieces: K in two, a group each,
 // V in four, eight tokens each. Pieces begin at odds with each other, so that a warp's words lie in
-// banks of their own.
+// banks of their own; of 8 bits in two's.
 //
 // Lane 4g + t of a warp reads, a word of four bytes at a time:
 //
@@ -40,26 +40,30 @@ QUIRE_HOST_DEVICE constexpr uint32_t k_dim(int bits, uint32_t step, uint32_t t, 
 
 template <uint32_t kHeadDim>
 struct ChunkMap {
-    static_assert(kHeadDim % 32 == 0);
+    static_assert(kHeadDim % 16 == 0);
     static constexpr uint32_t kSteps = kHeadDim / 16;
     // Pairs of 16 dimensions that a lane reads; of the last one there may be nothing.
     static constexpr uint32_t kParts = (kHeadDim + 63) / 64;
     static constexpr bool kPowerOfTwo = (kHeadDim & (kHeadDim - 1)) == 0;
+    // Both rows of a pair are in one vector, if their plane keeps several rows in one.
+    static constexpr bool kPairsWhole = kHeadDim % 32 == 0;
 
     // Vectors of a piece of a plane of w bits.
     static QUIRE_HOST_DEVICE constexpr uint32_t k_vectors(uint32_t w) { return kHeadDim * w / 8; }
     static QUIRE_HOST_DEVICE constexpr uint32_t v_vectors(uint32_t w) { return kHeadDim * w / 16; }
     static QUIRE_HOST_DEVICE constexpr uint32_t round8(uint32_t n) { return (n + 7) / 8 * 8; }
 
-    // Where a piece begins in its plane, in vectors.
+    // Where a piece begins in its plane, in vectors. With 8 bits an even one, although two words of
+    // a warp then share a bank: copies that put half a sector of memory (32 bytes) into another row
+    // of 32 bytes than its other half ask for it twice, and 8 bits need what the cache can give.
     static QUIRE_HOST_DEVICE constexpr uint32_t k_piece(uint32_t w, uint32_t group) {
-        return group * (round8(k_vectors(w)) + (w >= 4 ? 1 : 4));
+        return group * (round8(k_vectors(w)) + (w == 8 ? 2 : w == 4 ? 1 : 4));
     }
     static QUIRE_HOST_DEVICE constexpr uint32_t v_piece(uint32_t w, uint32_t t) {
         // A lane's vector and that of lane + 16 are so far apart; the others' go in between.
         const uint32_t stride = kParts * w / 4;
-        const uint32_t low = stride == 1 ? 2 : 1;
-        const uint32_t high = stride <= 3 && stride > 0 ? 4 : 2;
+        const uint32_t low = stride == 1 || w == 8 ? 2 : 1;
+        const uint32_t high = w == 8 || (stride <= 3 && stride > 0) ? 4 : 2;
         return t * round8(v_vectors(w)) + (t & 1) * low + (t >> 1) * high;
     }
     // Bytes before a plane of a side; before the one after the last: of all.
@@ -101,30 +105,32 @@ struct ChunkMap {
     static QUIRE_HOST_DEVICE constexpr uint32_t value_dim(uint32_t g, uint32_t i, uint32_t b) {
         return pair_of(g, i) * 32 + g % 4 * 4 + b;
     }
-    // Is there such a pair? Lanes without one read another's, and nobody looks at what comes out.
-    static QUIRE_HOST_DEVICE constexpr bool has_part(uint32_t g, uint32_t i) {
-        return pair_of(g, i) * 32 < kHeadDim;
+    // Is there such a row j of a pair? Lanes without one read another's, and nobody looks at what
+    // comes out.
+    static QUIRE_HOST_DEVICE constexpr bool has_row(uint32_t g, uint32_t i, uint32_t j) {
+        return pair_of(g, i) * 32 + j * 16 < kHeadDim;
     }
     // The row of token 8t + k and the first 16 dimensions of part i, counted from token 8t.
     static QUIRE_HOST_DEVICE constexpr uint32_t v_row(uint32_t g, uint32_t k, uint32_t i) {
-        return k * (kHeadDim / 16) + (has_part(g, i) ? 2 * pair_of(g, i) : 0);
+        return k * (kHeadDim / 16) + (has_row(g, i, 0) ? 2 * pair_of(g, i) : 0);
     }
-    // The word with that row; j = 1: with the one after it, where that is in another (w == 8).
+    // The word with that row; j = 1: with the one after it, which may be in another.
     static QUIRE_HOST_DEVICE constexpr uint32_t v_word(uint32_t w, uint32_t g, uint32_t t,
                                                        uint32_t k, uint32_t i, uint32_t j) {
         const uint32_t rows = 8 / w;
         // A lane's part and a constant one.
         const uint32_t lane = v_piece(w, t) + (kPowerOfTwo ? g / 4 * kParts * 2 / rows : 0);
         const uint32_t rest =
-            (kPowerOfTwo ? k * (kHeadDim / 16) + 2 * i : v_row(g, k, i)) / rows + j;
+            ((kPowerOfTwo ? k * (kHeadDim / 16) + 2 * i : v_row(g, k, i)) + j) / rows;
         return (lane + rest) * kVectorBytes + g % 4 * 4;
     }
     // How far that row is up in each byte of its word.
     static QUIRE_HOST_DEVICE constexpr uint32_t v_shift(uint32_t w, uint32_t g, uint32_t k,
-                                                        uint32_t i) {
+                                                        uint32_t i, uint32_t j = 0) {
+        if constexpr (!kPairsWhole) return (v_row(g, k, i) + j) % (8 / w) * w;
         if constexpr (kPowerOfTwo && kParts % 2 == 0)  // g makes no difference, if w is 4 or 2
-            if (w > 1) return (k * (kHeadDim / 16) + 2 * i) % (8 / w) * w;
-        return v_row(g, k, i) % (8 / w) * w;
+            if (w > 1) return (k * (kHeadDim / 16) + 2 * i) % (8 / w) * w + j * w;
+        return v_row(g, k, i) % (8 / w) * w + j * w;
     }
 
     static QUIRE_HOST_DEVICE constexpr uint32_t width_of(int bits, int plane) {

@@ -78,6 +78,24 @@ QUIRE_HOST_DEVICE inline IndexPair k_indices(uint32_t g, uint32_t t, uint32_t st
     }
 }
 
+// Of row j of part i of tokens k and k + 4 of V, where rows of a pair may lie in two words:
+// v_entry()'s index; with 2 bits of a row alone, the other one's bits are zero.
+template <uint32_t kHeadDim, int kBits, class Load>
+QUIRE_HOST_DEVICE inline uint32_t v_row_index(uint32_t g, uint32_t t, uint32_t k, uint32_t i,
+                                              uint32_t j, Load load) {
+    using Map = ChunkMap<kHeadDim>;
+    const auto row = [&](uint32_t width, uint32_t plane_at, uint32_t token) {
+        return load(plane_at + Map::v_word(width, g, t, token, i, j)) >>
+               Map::v_shift(width, g, token, i, j);
+    };
+    if constexpr (kBits == 4) return select_bits(kLowNibbles, row(4, 0, k), row(4, 0, k + 4) << 4);
+    constexpr uint32_t kTwos = 0x03030303, kOnes = 0x01010101;
+    const uint32_t twos = (row(2, 0, k) & kTwos) | (row(2, 0, k + 4) & kTwos) << 4;
+    if constexpr (kBits == 2) return twos;
+    constexpr uint32_t kPlane = Map::v_plane(3, 1);
+    return twos | (row(1, kPlane, k) & kOnes) << 2 | (row(1, kPlane, k + 4) & kOnes) << 3;
+}
+
 // Of tokens k and k + 4 of V: near is of part i's first 16 dimensions, far of the 16 after them;
 // with 2 bits near is of both.
 template <uint32_t kHeadDim, int kBits, class Load>
@@ -85,6 +103,12 @@ QUIRE_HOST_DEVICE inline IndexPair v_indices(uint32_t g, uint32_t t, uint32_t k,
                                              Load load) {
     using Map = ChunkMap<kHeadDim>;
     static_assert(kBits <= 4);
+    if constexpr (!Map::kPairsWhole) {
+        const uint32_t near = v_row_index<kHeadDim, kBits>(g, t, k, i, 0, load);
+        const uint32_t far = v_row_index<kHeadDim, kBits>(g, t, k, i, 1, load);
+        if constexpr (kBits == 2) return {near | far << 2, 0};
+        return {near, far};
+    }
     constexpr uint32_t kWidth = kBits == 4 ? 4 : 2;
     const uint32_t first = load(Map::v_word(kWidth, g, t, k, i, 0));
     const uint32_t second = load(Map::v_word(kWidth, g, t, k + 4, i, 0));
@@ -146,8 +170,8 @@ QUIRE_HOST_DEVICE inline CodeRows<2> v_codes(uint32_t g, uint32_t t, uint32_t k,
     CodeRows<2> codes;
     QUIRE_UNROLL(2)
     for (uint32_t r = 0; r < 2; ++r) {
-        const uint32_t word = load(kPlaneAt + Map::v_word(kWidth, g, t, k, i, kWidth == 8 ? r : 0));
-        const uint32_t at = kWidth == 8 ? 0 : Map::v_shift(kWidth, g, k, i) + r * kWidth;
+        const uint32_t word = load(kPlaneAt + Map::v_word(kWidth, g, t, k, i, r));
+        const uint32_t at = kWidth == 8 ? 0 : Map::v_shift(kWidth, g, k, i, r);
         codes.row[r] = (word >> at & kMask) << kShift;
     }
     if constexpr (kPlane + 1 < codec::hot::planes_of(kBits).count) {

@@ -4,6 +4,7 @@
 #include "codec/fp4/fp4.h"
 #include "kernels/cuda/codec/float_codes.cuh"
 #include "kernels/cuda/codec/interop_rows.cuh"
+#include "kernels/cuda/ptx/floats.cuh"
 
 namespace quire::kernels::cuda {
 
