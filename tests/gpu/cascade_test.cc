@@ -1,8 +1,7 @@
 // Requests that share prefixes: as if each had all of its keys.
 #include "kernels/cuda/attn/cascade.h"
 
-#include "attention_world.h"
-#include "device_memory.h"
+#include "attention_device.h"
 
 namespace quire {
 namespace {
@@ -10,8 +9,11 @@ namespace {
 using gpu_testing::Case;
 using gpu_testing::check_rows;
 using gpu_testing::check_same_bits;
+using gpu_testing::device_blocks;
 using gpu_testing::DeviceArray;
+using gpu_testing::DeviceWorld;
 using gpu_testing::Got;
+using gpu_testing::spoiled_workspace;
 using gpu_testing::World;
 using kernels::cuda::CascadeParams;
 using kernels::cuda::PagesHold;
@@ -63,34 +65,23 @@ Got run_cascade(const World& w, const Case& c, const Groups& groups) {
     CascadeParams p;
     p.own = w.params<kernels::cuda::DecodeParams>();
     const OwnTables own(w, c, groups, p.own.table_stride);
-    const DeviceArray<float> q(w.q()), v_mean(w.v_mean());
-    const DeviceArray<float> out(std::vector<float>(w.q().size(), NAN));
-    const DeviceArray<float> lse(std::vector<float>(w.n_rows(), NAN));
-    const DeviceArray<int32_t> lengths(own.lengths), tables(own.blocks);
+    const DeviceWorld on_device(w, own.lengths, own.blocks);
     const DeviceArray<int32_t> prefix_lengths(own.prefix_lengths), prefixes(own.prefix_blocks);
     const DeviceArray<int32_t> first(groups.first_requests());
-    const DeviceArray<std::byte> pages(w.pages());
-    const int32_t blocks = kernels::cuda::decode_blocks();
+    const int32_t blocks = device_blocks();
+    on_device.point(p.own);
     p.own.n_queries = c.n_queries;
-    p.own.q = q.data();
-    p.own.out = out.data();
-    p.own.lse = lse.data();
-    p.own.lengths = lengths.data();
-    p.own.blocks = tables.data();
-    p.own.pages = pages.data();
-    p.own.v_mean = v_mean.data();
     p.n_groups = static_cast<int32_t>(groups.requests.size());
     p.first_requests = first.data();
     p.prefix_lengths = prefix_lengths.data();
     p.prefix_blocks = prefixes.data();
     p.prefix_table_stride = p.own.table_stride;
-    const DeviceArray<std::byte> workspace(
-        std::vector<std::byte>(kernels::cuda::cascade_workspace_bytes(p, blocks), std::byte{0xff}));
+    const auto workspace = spoiled_workspace(kernels::cuda::cascade_workspace_bytes(p, blocks));
     p.workspace = workspace.data();
     const char* why = kernels::cuda::cascade_supports(p);
     CHECK(why == nullptr, describe(c) << ": " << why);
     gpu_testing::check_cuda(kernels::cuda::cascade(p, blocks, nullptr), "cascade");
-    return {out.read(), lse.read()};
+    return on_device.got();
 }
 
 void check_case(const Case& c, const Groups& groups, uint64_t seed) {

@@ -1,8 +1,7 @@
 // Attention over codes against the same in double, over the numbers that the CPU's oracle decodes.
 #include "kernels/cuda/attn/decode.h"
 
-#include "attention_world.h"
-#include "device_memory.h"
+#include "attention_device.h"
 #include "kernels/cuda/attn/launch.h"
 #include "kernels/cuda/attn/merge_states.h"
 
@@ -13,48 +12,40 @@ using codec::fp8::Scaling;
 using gpu_testing::Case;
 using gpu_testing::check_rows;
 using gpu_testing::check_same_bits;
+using gpu_testing::device_blocks;
 using gpu_testing::DeviceArray;
+using gpu_testing::DeviceWorld;
 using gpu_testing::Got;
+using gpu_testing::spoiled_workspace;
 using gpu_testing::World;
 using kernels::cuda::DecodeParams;
 using kernels::cuda::MergeParams;
 using kernels::cuda::Numbers;
 using kernels::cuda::PagesHold;
 
-Got run_decode(const World& w, const Case& c, int32_t workers) {
-    const DeviceArray<float> q(w.q()), v_mean(w.v_mean()), head_scales(w.head_scales());
-    const DeviceArray<float> out(std::vector<float>(w.q().size(), NAN));
-    const DeviceArray<float> lse(std::vector<float>(w.n_rows(), NAN));
-    const DeviceArray<int32_t> lengths(c.lengths), tables(w.tables());
-    const DeviceArray<std::byte> pages(w.pages());
+Got run_decode(const World& w, const Case& c) {
+    const DeviceWorld on_device(w, c);
+    const DeviceArray<float> head_scales(w.head_scales());
+    const int32_t workers = device_blocks();
     DecodeParams p = w.params<DecodeParams>();
+    on_device.point(p);
     p.n_queries = c.n_queries;
     p.all_keys = !c.causal;
     p.scaling = c.scaling;
     p.k_scales = head_scales.data();
     p.v_scales = p.k_scales + c.kv_heads;
-    const DeviceArray<std::byte> workspace(
-        std::vector<std::byte>(kernels::cuda::decode_workspace_bytes(p, workers), std::byte{0xff}));
-    p.q = q.data();
-    p.out = out.data();
-    p.lse = lse.data();
-    p.lengths = lengths.data();
-    p.blocks = tables.data();
-    p.pages = pages.data();
-    p.v_mean = v_mean.data();
+    const auto workspace = spoiled_workspace(kernels::cuda::decode_workspace_bytes(p, workers));
     p.workspace = workspace.data();
     const char* why = kernels::cuda::decode_supports(p);
     CHECK(why == nullptr, describe(c) << ": " << why);
     gpu_testing::check_cuda(kernels::cuda::decode(p, workers, nullptr), "decode");
-    return {out.read(), lse.read()};
+    return on_device.got();
 }
 
 void check_case(const Case& c, uint64_t seed) {
     const World w(c, seed);
-    const int32_t workers = kernels::cuda::decode_blocks();
-    CHECK(workers > 0, "decode_blocks: " << workers);
-    const Got got = run_decode(w, c, workers);
-    check_same_bits(c, got, run_decode(w, c, workers));
+    const Got got = run_decode(w, c);
+    check_same_bits(c, got, run_decode(w, c));
     check_rows(w, c, got);
 }
 
@@ -175,8 +166,7 @@ QUIRE_GPU_TEST(decode_exact_tokens_beside_codes) {
     const World near(exact, 700);
     World far(middle, 701);
     far.use_queries_of(near);
-    const int32_t workers = kernels::cuda::decode_blocks();
-    const Got parts[] = {run_decode(near, exact, workers), run_decode(far, middle, workers)};
+    const Got parts[] = {run_decode(near, exact), run_decode(far, middle)};
     const DeviceArray<float> outs[] = {DeviceArray<float>(parts[0].out),
                                        DeviceArray<float>(parts[1].out)};
     const DeviceArray<float> lses[] = {DeviceArray<float>(parts[0].lse),

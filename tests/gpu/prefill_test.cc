@@ -1,8 +1,7 @@
 // Attention of chunks of prompts against the same in double.
 #include "kernels/cuda/attn/prefill.h"
 
-#include "attention_world.h"
-#include "device_memory.h"
+#include "attention_device.h"
 
 namespace quire {
 namespace {
@@ -10,38 +9,30 @@ namespace {
 using gpu_testing::Case;
 using gpu_testing::check_rows;
 using gpu_testing::check_same_bits;
+using gpu_testing::device_blocks;
 using gpu_testing::DeviceArray;
+using gpu_testing::DeviceWorld;
 using gpu_testing::Got;
+using gpu_testing::spoiled_workspace;
 using gpu_testing::World;
 using kernels::cuda::PagesHold;
 using kernels::cuda::PrefillParams;
 
 Got run_prefill(const World& w, const Case& c) {
-    const DeviceArray<float> q(w.q()), v_mean(w.v_mean());
-    const DeviceArray<float> out(std::vector<float>(w.q().size(), NAN));
-    const DeviceArray<float> lse(std::vector<float>(w.n_rows(), NAN));
-    const DeviceArray<int32_t> lengths(c.lengths), tables(w.tables()), first(c.first_tokens());
-    const DeviceArray<std::byte> pages(w.pages());
-    const int32_t workers = kernels::cuda::decode_blocks();
-    CHECK(workers > 0, "decode_blocks: " << workers);
+    const DeviceWorld on_device(w, c);
+    const DeviceArray<int32_t> first(c.first_tokens());
+    const int32_t workers = device_blocks();
     PrefillParams p = w.params<PrefillParams>();
+    on_device.point(p);
     p.n_tokens = c.first_tokens().back();
     p.first_tokens = first.data();
     p.causal = c.causal;
-    const DeviceArray<std::byte> workspace(std::vector<std::byte>(
-        kernels::cuda::prefill_workspace_bytes(p, workers), std::byte{0xff}));
-    p.q = q.data();
-    p.out = out.data();
-    p.lse = lse.data();
-    p.lengths = lengths.data();
-    p.blocks = tables.data();
-    p.pages = pages.data();
-    p.v_mean = v_mean.data();
+    const auto workspace = spoiled_workspace(kernels::cuda::prefill_workspace_bytes(p, workers));
     p.workspace = workspace.data();
     const char* why = kernels::cuda::prefill_supports(p);
     CHECK(why == nullptr, describe(c) << ": " << why);
     gpu_testing::check_cuda(kernels::cuda::prefill(p, workers, nullptr), "prefill");
-    return {out.read(), lse.read()};
+    return on_device.got();
 }
 
 // Levels times scales are rounded too.
