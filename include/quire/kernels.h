@@ -113,6 +113,7 @@ typedef struct quire_decode {
        the context before all of them. No window. */
     int32_t all_keys;
     int32_t reserved;
+    int64_t n_blocks; /* of pages: a checked build looks that `blocks` are below it; 0: unknown */
 } quire_decode;
 
 const char* quire_decode_supports(const quire_decode* params);

@@ -54,7 +54,8 @@ class DecodeParams(_Struct):
                " window"),
         (_F, "scale softcap"), (_P, "lengths blocks"), (_I64, "table_stride"), (_P, "pages"),
         (_I64, "block_stride head_stride"), (_P, "v_mean workspace"),
-        (_I32, "page_numbers page_scaling"), (_P, "k_scales v_scales"), (_I32, "all_keys reserved"))
+        (_I32, "page_numbers page_scaling"), (_P, "k_scales v_scales"), (_I32, "all_keys reserved"),
+        (_I64, "n_blocks"))
 
 
 class PrefillParams(_Struct):
@@ -286,7 +287,7 @@ def _decode_params(q, pages, lengths, blocks, block_tokens, out, k_bits, v_bits,
         kv_heads=pages.shape[1], block_tokens=block_tokens, k_bits=k_bits, v_bits=v_bits,
         scale=scale if scale is not None else q.shape[3]**-0.5, softcap=softcap,
         lengths=_pointer(lengths), blocks=_pointer(blocks), table_stride=_strides(blocks)[0],
-        pages=_pointer(pages), v_mean=_pointer(v_mean)), q, pages, out)
+        pages=_pointer(pages), v_mean=_pointer(v_mean), n_blocks=pages.shape[0]), q, pages, out)
 
 
 def prefill(q, pages, first_tokens, lengths, blocks, *, block_tokens, out, k_bits=0, v_bits=0,

@@ -110,6 +110,7 @@ DecodeParams to_params(const quire_decode& c) {
     p.k_scales = c.k_scales;
     p.v_scales = c.v_scales;
     p.all_keys = c.all_keys != 0;
+    p.n_blocks = c.n_blocks;
     return p;
 }
 
