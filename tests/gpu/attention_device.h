@@ -1,4 +1,4 @@
-// The buffers of an attention_world.h World on the device, as decode and prefill take them.
+// An attention_world.h World on the device, and decode and prefill over it.
 #pragma once
 
 #include <cmath>
@@ -6,6 +6,7 @@
 #include "attention_world.h"
 #include "device_memory.h"
 #include "kernels/cuda/attn/decode.h"
+#include "kernels/cuda/attn/prefill.h"
 
 namespace quire::gpu_testing {
 
@@ -51,6 +52,42 @@ inline int32_t device_blocks() {
     const int32_t blocks = kernels::cuda::decode_blocks();
     CHECK(blocks > 0, "decode_blocks: " << blocks);
     return blocks;
+}
+
+inline Got run_decode(const World& w, const Case& c) {
+    const DeviceWorld on_device(w, c);
+    const DeviceArray<float> head_scales(w.head_scales());
+    const int32_t workers = device_blocks();
+    auto p = w.params<kernels::cuda::DecodeParams>();
+    on_device.point(p);
+    p.n_queries = c.n_queries;
+    p.all_keys = !c.causal;
+    p.scaling = c.scaling;
+    p.k_scales = head_scales.data();
+    p.v_scales = p.k_scales + c.kv_heads;
+    const auto workspace = spoiled_workspace(kernels::cuda::decode_workspace_bytes(p, workers));
+    p.workspace = workspace.data();
+    const char* why = kernels::cuda::decode_supports(p);
+    CHECK(why == nullptr, describe(c) << ": " << why);
+    check_cuda(kernels::cuda::decode(p, workers, nullptr), "decode");
+    return on_device.got();
+}
+
+inline Got run_prefill(const World& w, const Case& c) {
+    const DeviceWorld on_device(w, c);
+    const DeviceArray<int32_t> first(c.first_tokens());
+    const int32_t workers = device_blocks();
+    auto p = w.params<kernels::cuda::PrefillParams>();
+    on_device.point(p);
+    p.n_tokens = c.first_tokens().back();
+    p.first_tokens = first.data();
+    p.causal = c.causal;
+    const auto workspace = spoiled_workspace(kernels::cuda::prefill_workspace_bytes(p, workers));
+    p.workspace = workspace.data();
+    const char* why = kernels::cuda::prefill_supports(p);
+    CHECK(why == nullptr, describe(c) << ": " << why);
+    check_cuda(kernels::cuda::prefill(p, workers, nullptr), "prefill");
+    return on_device.got();
 }
 
 }  // namespace quire::gpu_testing

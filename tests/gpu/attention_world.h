@@ -338,8 +338,13 @@ struct Got {
     std::vector<float> out, lse;
 };
 
-// Weights, levels and queries are f16: errors of a part in some thousand. `tolerance`: of a row.
-inline void check_row(const World& w, const Case& c, const Got& got, double tolerance,
+// Weights, levels and queries are f16: errors of a part in some thousand.
+// How far a row and its lse may be from those in double.
+struct Tolerance {
+    double row = 3e-3, lse = 2e-3;
+};
+
+inline void check_row(const World& w, const Case& c, const Got& got, const Tolerance& tolerance,
                       size_t request, int32_t query, int32_t head) {
     const auto d = static_cast<size_t>(c.head_dim);
     const size_t row = w.row_of(request, query, head);
@@ -361,12 +366,14 @@ inline void check_row(const World& w, const Case& c, const Got& got, double tole
         energy += expected[k] * expected[k];
         error += (own - expected[k]) * (own - expected[k]);
     }
-    CHECK(error <= tolerance * tolerance * energy, say() << "error " << std::sqrt(error / energy));
+    CHECK(error <= tolerance.row * tolerance.row * energy,
+          say() << "error " << std::sqrt(error / energy));
     CHECK((std::isnan(lse) && std::isnan(got.lse[row])) ||
-              std::fabs(got.lse[row] - lse) <= 2e-3 * std::max(1.0, std::fabs(lse)),
+              std::fabs(got.lse[row] - lse) <= tolerance.lse * std::max(1.0, std::fabs(lse)),
           say() << "lse " << got.lse[row] << ", not " << lse);
 }
-inline void check_rows(const World& w, const Case& c, const Got& got, double tolerance = 3e-3) {
+inline void check_rows(const World& w, const Case& c, const Got& got,
+                       const Tolerance& tolerance = {}) {
     for (size_t r = 0; r < c.lengths.size(); ++r) {
         for (int32_t i = 0; i < c.queries_of(r); ++i) {
             for (int32_t h = 0; h < c.group * c.kv_heads; ++h) {

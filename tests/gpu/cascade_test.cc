@@ -89,7 +89,7 @@ void check_case(const Case& c, const Groups& groups, uint64_t seed) {
     share_prefixes(w, groups);
     const Got got = run_cascade(w, c, groups);
     check_same_bits(c, got, run_cascade(w, c, groups));
-    check_rows(w, c, got, 4e-3);
+    check_rows(w, c, got, {.row = 4e-3});
 }
 
 QUIRE_GPU_TEST(cascade_of_groups) {

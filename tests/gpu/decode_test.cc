@@ -12,35 +12,14 @@ using codec::fp8::Scaling;
 using gpu_testing::Case;
 using gpu_testing::check_rows;
 using gpu_testing::check_same_bits;
-using gpu_testing::device_blocks;
 using gpu_testing::DeviceArray;
-using gpu_testing::DeviceWorld;
 using gpu_testing::Got;
-using gpu_testing::spoiled_workspace;
+using gpu_testing::run_decode;
 using gpu_testing::World;
 using kernels::cuda::DecodeParams;
 using kernels::cuda::MergeParams;
 using kernels::cuda::Numbers;
 using kernels::cuda::PagesHold;
-
-Got run_decode(const World& w, const Case& c) {
-    const DeviceWorld on_device(w, c);
-    const DeviceArray<float> head_scales(w.head_scales());
-    const int32_t workers = device_blocks();
-    DecodeParams p = w.params<DecodeParams>();
-    on_device.point(p);
-    p.n_queries = c.n_queries;
-    p.all_keys = !c.causal;
-    p.scaling = c.scaling;
-    p.k_scales = head_scales.data();
-    p.v_scales = p.k_scales + c.kv_heads;
-    const auto workspace = spoiled_workspace(kernels::cuda::decode_workspace_bytes(p, workers));
-    p.workspace = workspace.data();
-    const char* why = kernels::cuda::decode_supports(p);
-    CHECK(why == nullptr, describe(c) << ": " << why);
-    gpu_testing::check_cuda(kernels::cuda::decode(p, workers, nullptr), "decode");
-    return on_device.got();
-}
 
 void check_case(const Case& c, uint64_t seed) {
     const World w(c, seed);

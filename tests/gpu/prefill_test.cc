@@ -9,38 +9,18 @@ namespace {
 using gpu_testing::Case;
 using gpu_testing::check_rows;
 using gpu_testing::check_same_bits;
-using gpu_testing::device_blocks;
-using gpu_testing::DeviceArray;
-using gpu_testing::DeviceWorld;
 using gpu_testing::Got;
-using gpu_testing::spoiled_workspace;
+using gpu_testing::run_prefill;
 using gpu_testing::World;
 using kernels::cuda::PagesHold;
 using kernels::cuda::PrefillParams;
-
-Got run_prefill(const World& w, const Case& c) {
-    const DeviceWorld on_device(w, c);
-    const DeviceArray<int32_t> first(c.first_tokens());
-    const int32_t workers = device_blocks();
-    PrefillParams p = w.params<PrefillParams>();
-    on_device.point(p);
-    p.n_tokens = c.first_tokens().back();
-    p.first_tokens = first.data();
-    p.causal = c.causal;
-    const auto workspace = spoiled_workspace(kernels::cuda::prefill_workspace_bytes(p, workers));
-    p.workspace = workspace.data();
-    const char* why = kernels::cuda::prefill_supports(p);
-    CHECK(why == nullptr, describe(c) << ": " << why);
-    gpu_testing::check_cuda(kernels::cuda::prefill(p, workers, nullptr), "prefill");
-    return on_device.got();
-}
 
 // Levels times scales are rounded too.
 void check_case(const Case& c, uint64_t seed) {
     const World w(c, seed);
     const Got got = run_prefill(w, c);
     check_same_bits(c, got, run_prefill(w, c));
-    check_rows(w, c, got, 4e-3);
+    check_rows(w, c, got, {.row = 4e-3});
 }
 
 QUIRE_GPU_TEST(prefill_every_width_and_head_dim) {

@@ -122,9 +122,9 @@ emulated() {
     find src/kernels/cuda -name '*_supports.cc' -not -path '*/attn/*'
     find src/kernels/cuda/attn -name '*.cc'
     printf 'src/codec/%s.cc\n' hot/ref hot/rotate fp8/ref raw16/ref fp4/ref slots/ref
-    printf 'tests/gpu/%s.cc\n' main captured_test cascade_test checked_test decode_test \
-        encode_test encode_floats_test encode_interop_test merge_states_test prefill_test \
-        tier_device_test
+    printf 'tests/gpu/%s.cc\n' main attention_random_test captured_test cascade_test checked_test \
+        decode_test encode_test encode_floats_test encode_interop_test merge_states_test \
+        prefill_test tier_device_test
     find src/kernels/cuda/copy -name '*.cc' -not -name '*_test.cc'
     tier
     find tests/gpu/emulator -name '*.cc'
