@@ -47,7 +47,7 @@ struct PageCodes {
     static constexpr int32_t warps(int32_t d, int32_t tiles) { return decode_warps(d, tiles); }
     static constexpr int32_t units(int32_t d, int32_t tiles) { return decode_units(d, tiles); }
 };
-struct PageFloats {
+struct PageFp8 {
     static constexpr bool kCodes = false, kNumbers = false;
     static constexpr int32_t warps(int32_t d, int32_t tiles) { return float_warps(d, tiles); }
     static constexpr int32_t units(int32_t d, int32_t tiles) { return decode_units(d, tiles); }
@@ -61,7 +61,7 @@ struct PageNumbers {
 template <class Run>
 constexpr auto with_pages(const DecodeParams& p, Run run) {
     if (p.pages_hold == PagesHold::codes) return run(PageCodes{});
-    return is_fp8(p.pages_hold) ? run(PageFloats{}) : run(PageNumbers{});
+    return is_fp8(p.pages_hold) ? run(PageFp8{}) : run(PageNumbers{});
 }
 
 // Tiles of query rows that a warp holds at once: as far as registers last. Rows above that are

@@ -3,7 +3,7 @@
 namespace quire::kernels::cuda {
 
 template int launch_decode<256, 2, PageCodes>(const DecodeParams&, int32_t, CUstream_st*);
-template int launch_decode<256, 2, PageFloats>(const DecodeParams&, int32_t, CUstream_st*);
+template int launch_decode<256, 2, PageFp8>(const DecodeParams&, int32_t, CUstream_st*);
 template int launch_decode<256, 2, PageNumbers>(const DecodeParams&, int32_t, CUstream_st*);
 
 }  // namespace quire::kernels::cuda
