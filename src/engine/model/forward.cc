@@ -101,9 +101,9 @@ class ForwardImpl final : public Forward {
         place_buffers(state_, scratch_->buffers.data(), &state_.buf);
         init_ropes();
         QUIRE_TRY(init_turns());
-        state_.attention_finished =
-            std::vector<kernels::AttnCounter>(static_cast<size_t>(config.max_sequences) *
-                                              static_cast<size_t>(model.hparams().n_kv_heads));
+        state_.attention_finished = std::vector<kernels::AttnCounter>(
+            static_cast<size_t>(config.max_sequences) *
+            static_cast<size_t>(model.hparams().n_kv_heads));
         state_.packed_cursors = std::vector<StepState::Cursor>(
             static_cast<size_t>(model.hparams().n_layers) * kLayerProjections + 1);
         return {};

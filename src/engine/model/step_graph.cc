@@ -58,7 +58,10 @@ size_t count_tensors(const GgufModel& model) {
 class GraphImpl final : public StepGraph {
  public:
     GraphImpl(StepState* state, int32_t rows, int32_t logit_rows, ggml_threadpool* pool)
-        : state_(state), rows_(rows), logit_rows_(logit_rows), barrier_(state->config.n_threads) {
+        : state_(state),
+          rows_(rows),
+          logit_rows_(logit_rows),
+          barrier_(state->config.n_threads) {
         const size_t tensors = count_tensors(*state->model);
         context_ = ggml_init({.mem_size = ggml_tensor_overhead() * tensors +
                                           ggml_graph_overhead_custom(tensors, false),

@@ -437,7 +437,8 @@ void multiply_gated(const PackedOp& op, int thread, int n_threads, const std::by
 // Chunks are numbered over all parts. A thread's first one has its own number, later ones are
 // drawn.
 void PackedOp::run(int thread, int n_threads) const {
-    if (gated != nullptr) return multiply_gated(*this, thread, n_threads, quantised(*this, thread));
+    if (gated != nullptr)
+        return multiply_gated(*this, thread, n_threads, quantised(*this, thread));
     const std::byte* const tiles = quantised(*this, thread);
     std::atomic<int64_t>& drawn = state->packed_cursors[cursor].next;
     const int64_t chunk = chunk_groups(*this, n_threads);
